@@ -1,0 +1,198 @@
+//! The transition table, row by row, and what each transition does to the record.
+
+use super::*;
+
+const NOW: Timestamp = Timestamp(1_768_478_400_000);
+const END: End = End { at: NOW, step: 7 };
+
+fn again(counted: Counted) -> Verdict {
+    Verdict::Again { due: NOW.plus(Millis(60_000)), reason: NextReason::Backoff, counted }
+}
+
+fn delivery() -> Delivery {
+    Delivery {
+        id: DeliveryId(1),
+        tenant: TenantNo(1),
+        destination: DestNo(1),
+        class: ClassNo(1),
+        region: "local".parse().unwrap(),
+        key: None,
+        created_at: NOW,
+        not_before: None,
+        max_age: Millis(1_000_000),
+        expires_at: NOW.plus(Millis(1_000_000)),
+        max_failures: 0,
+        state: State::Waiting { due: NOW, lane: Lane(2), reason: NextReason::New },
+        attempts: 0,
+        failures: 0,
+        throttles: 0,
+        interrupted: 0,
+        revision: 0,
+        cancelling: false,
+        first_attempt_at: None,
+        payload: Payload { source: Source::Inline { bytes: 3, sha256: [0; 32] }, erased_at: None },
+        content_type: "text/plain".into(),
+        headers: vec![],
+        labels: vec![],
+        log: vec![],
+    }
+}
+
+fn lease(attempt: u32) -> Lease {
+    Lease {
+        id: DeliveryId(1),
+        attempt,
+        nonce: 9,
+        claimed_at: NOW.plus(Millis(u64::from(attempt))),
+        until: NOW.plus(Millis(25_000)),
+        destination: DestNo(1),
+        lane: Lane(2),
+        due: NOW,
+        fresh: false,
+    }
+}
+
+fn attempt(n: u32, result: AttemptResult) -> Attempt {
+    Attempt {
+        n,
+        started_at: NOW,
+        ended_at: Some(NOW),
+        result,
+        status: None,
+        error: None,
+        host: None,
+        address: None,
+        late: false,
+        retry_after: None,
+        next_attempt_at: None,
+        response_excerpt: None,
+    }
+}
+
+#[test]
+fn the_transition_table() {
+    use Refused::{Leased as InFlight, NotLeased, Terminal as Ended};
+    let waiting = [
+        (Event::Claim, Ok(Next::Leased)),
+        (Event::Settle(again(Counted::Nothing)), Err(NotLeased)),
+        (Event::LateSuccess, Ok(Next::End(Ending::Delivered))),
+        (Event::Expire, Ok(Next::End(Ending::Expired))),
+        (Event::Cancel, Ok(Next::End(Ending::Cancelled))),
+        (Event::Retry, Ok(Next::Waiting)),
+        (Event::Quarantine, Ok(Next::End(Ending::Quarantined))),
+    ];
+    let leased = [
+        (Event::Claim, Err(InFlight)),
+        (Event::Settle(again(Counted::Nothing)), Ok(Next::Waiting)),
+        (Event::Settle(Verdict::End(Ending::Rejected)), Ok(Next::End(Ending::Rejected))),
+        (Event::LateSuccess, Ok(Next::End(Ending::Delivered))),
+        (Event::Expire, Ok(Next::Same)),
+        (Event::Cancel, Ok(Next::Cancelling)),
+        (Event::Retry, Err(InFlight)),
+        (Event::Quarantine, Ok(Next::End(Ending::Quarantined))),
+    ];
+    let ended = [
+        (Event::Claim, Err(Ended)),
+        (Event::Settle(again(Counted::Nothing)), Err(Ended)),
+        (Event::LateSuccess, Ok(Next::Same)),
+        (Event::Expire, Err(Ended)),
+        (Event::Cancel, Err(Ended)),
+        (Event::Retry, Ok(Next::Waiting)),
+        (Event::Quarantine, Err(Ended)),
+    ];
+    let check = |phase, rows: &[(Event, Result<Next, Refused>)]| {
+        for (event, want) in rows {
+            assert_eq!(next(phase, *event), *want, "{phase:?} {event:?}");
+        }
+    };
+    check(Phase::Waiting, &waiting);
+    check(Phase::Leased, &leased);
+    for end in Ending::ALL.into_iter().filter(|end| *end != Ending::Cancelled) {
+        check(Phase::Terminal(end), &ended);
+    }
+    assert_eq!(next(Phase::Terminal(Ending::Cancelled), Event::Cancel), Ok(Next::Same));
+}
+
+#[test]
+fn each_verdict_raises_its_own_counter() {
+    let check = |verdict, result, want: (u32, u32, u32)| {
+        let mut it = Delivery { interrupted: 2, ..delivery() };
+        it.settle(&lease(4), attempt(4, result), verdict, END).unwrap();
+        assert_eq!((it.failures, it.throttles, it.interrupted), want, "{verdict:?}");
+        assert_eq!((it.attempts, it.revision), (4, 1));
+        assert_eq!(it.first_attempt_at, Some(lease(4).claimed_at));
+    };
+    check(again(Counted::Failure), AttemptResult::ServerError, (1, 0, 0));
+    check(again(Counted::Throttle), AttemptResult::RateLimited, (0, 1, 0));
+    check(again(Counted::Nothing), AttemptResult::NotProcessed, (0, 0, 0));
+    check(again(Counted::Interruption), AttemptResult::Interrupted, (0, 0, 3));
+    check(Verdict::End(Ending::Exhausted), AttemptResult::ServerError, (1, 0, 0));
+    check(Verdict::End(Ending::Delivered), AttemptResult::Success, (0, 0, 0));
+    check(Verdict::End(Ending::Quarantined), AttemptResult::Interrupted, (0, 0, 3));
+}
+
+#[test]
+fn what_was_attempted_waits_in_the_retry_lane() {
+    let mut it = delivery();
+    it.settle(&lease(1), attempt(1, AttemptResult::ServerError), again(Counted::Failure), END).unwrap();
+    let due = NOW.plus(Millis(60_000));
+    assert_eq!(it.state, State::Waiting { due, lane: Lane(3), reason: NextReason::Backoff });
+}
+
+/// C137: an end is an end, whatever is reported later.
+#[test]
+fn c137_a_late_report_never_reopens() {
+    let mut it = delivery();
+    it.settle(&lease(1), attempt(1, AttemptResult::Success), Verdict::End(Ending::Delivered), END).unwrap();
+    let stale = it.settle(&lease(1), attempt(1, AttemptResult::ServerError), again(Counted::Failure), END);
+    assert_eq!(stale, Err(Refused::Terminal));
+    assert!(!it.settle_late(false, END), "already delivered");
+    let mut waiting = delivery();
+    assert!(waiting.settle_late(false, END));
+    assert_eq!(waiting.phase(false), Phase::Terminal(Ending::Delivered));
+}
+
+#[test]
+fn cancel_waits_for_the_attempt_in_flight() {
+    let mut it = delivery();
+    assert_eq!(it.cancel(true, END), Ok(Next::Cancelling));
+    assert_eq!(it.cancel(true, END), Ok(Next::Same), "the second changes nothing");
+    assert_eq!((it.cancelling, it.revision), (true, 1));
+    let mut waiting = delivery();
+    assert_eq!(waiting.cancel(false, END), Ok(Next::End(Ending::Cancelled)));
+    assert_eq!(waiting.cancel(false, END), Ok(Next::Same));
+}
+
+#[test]
+fn a_retry_of_an_end_is_a_new_round() {
+    let mut it = Delivery { failures: 3, throttles: 2, attempts: 5, cancelling: true, ..delivery() };
+    it.expire(false, END).unwrap();
+    let later = NOW.plus(Millis(5_000_000));
+    it.retry(false, later).unwrap();
+    assert_eq!((it.failures, it.throttles, it.attempts, it.cancelling), (0, 0, 5, false));
+    assert_eq!(it.expires_at, later.plus(it.max_age));
+    assert_eq!(it.state, State::Waiting { due: later, lane: Lane(3), reason: NextReason::Operator });
+}
+
+#[test]
+fn a_retry_of_what_waits_moves_only_the_due_time() {
+    let mut it = Delivery { failures: 3, ..delivery() };
+    it.retry(false, NOW.plus(Millis(9))).unwrap();
+    assert_eq!((it.failures, it.expires_at), (3, delivery().expires_at));
+    assert_eq!(it.retry(true, NOW), Err(Refused::Leased));
+    it.erase_body(NOW);
+    assert_eq!(it.retry(false, NOW), Err(Refused::PayloadErased));
+}
+
+#[test]
+fn the_log_keeps_the_newest_and_hands_on_the_oldest() {
+    let mut it = delivery();
+    let moved: Vec<u32> = (1..=6)
+        .filter_map(|n| {
+            it.settle(&lease(n), attempt(n, AttemptResult::Dns), again(Counted::Failure), END).unwrap()
+        })
+        .map(|attempt| attempt.n)
+        .collect();
+    assert_eq!(moved, [1, 2]);
+    assert_eq!(it.log.iter().map(|attempt| attempt.n).collect::<Vec<_>>(), [3, 4, 5, 6]);
+}
