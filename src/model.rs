@@ -202,6 +202,18 @@ impl FromStr for IdempotencyKey {
 #[error("must be 1 to 255 visible ASCII characters without \" and \\")]
 pub struct NotAKey;
 
+/// A row of `due`, as far as a claim needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DueEntry {
+    pub due: Timestamp,
+    pub id: DeliveryId,
+    /// Claims so far.
+    pub attempts: u32,
+    /// The process did not survive its last attempt.
+    pub interrupted: bool,
+    pub bytes: u32,
+}
+
 /// SHA-256 of a body.
 pub type Digest = [u8; 32];
 

@@ -1,0 +1,273 @@
+//! Accepting: checked, deduplicated, and put into its lane in RAM. Where it ends up on disk,
+//! in `due` or in `leases`, is known when the claims are made; record and row are written then.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::command::{AcceptBatch, Accepted, Fresh, Rejected};
+use super::{Core, InStep};
+use crate::delivery::{Delivery, Lease, Payload, Source, State};
+use crate::model::{ClassNo, DeliveryId, DestNo, DestinationState, DueEntry, IdempotencyKey, Lane, Name};
+use crate::model::{NewDelivery, TenantNo};
+use crate::outcome::NextReason;
+use crate::policy::Policy;
+use crate::store::{Found, Place, StoreError};
+use crate::time::{Millis, Timestamp};
+
+/// How long a producer is to wait when there is no room for more deliveries: by then some ended.
+const FULL_RETRY_AFTER: Millis = Millis(5_000);
+
+/// What this step has accepted so far.
+#[derive(Default)]
+pub(super) struct Accepting {
+    fresh: BTreeMap<DeliveryId, Placed>,
+    keys: BTreeMap<(TenantNo, IdempotencyKey, DestNo), DeliveryId>,
+    /// Answers in order, once it is known where everything went.
+    pending: Vec<Vec<Pending>>,
+}
+
+/// A fresh delivery and, once it is known, where it went.
+struct Placed {
+    work: Fresh,
+    went: Went,
+}
+
+#[derive(Clone, Copy)]
+enum Went {
+    Undecided,
+    Due,
+    Leased(Lease),
+}
+
+/// An answer to be.
+enum Pending {
+    New(DeliveryId),
+    Known(Arc<Delivery>),
+    Rejected(Rejected),
+}
+
+impl InStep<'_, '_> {
+    /// Takes every item of every request, in order.
+    pub(super) fn accept_all(&mut self, batches: Vec<AcceptBatch>) -> Result<(), StoreError> {
+        for batch in batches {
+            let mut answers = Vec::with_capacity(batch.len());
+            for new in batch {
+                answers.push(self.accept(new)?);
+            }
+            self.accepting.pending.push(answers);
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, new: NewDelivery) -> Result<Pending, StoreError> {
+        let directory = &self.core.directory;
+        let found = directory.find(&new.destination);
+        let own = |tenant: &Name| new.tenant.as_ref().is_none_or(|asked| asked == tenant);
+        let Some((no, facts)) = found.filter(|(_, facts)| own(&facts.tenant)) else {
+            return Ok(Pending::Rejected(Rejected::DestinationUnknown));
+        };
+        let (tenant, state) = (facts.tenant_no, facts.state);
+        let class = match &new.class {
+            Some(name) => directory.class(name),
+            None => directory.class(&"routine".parse().expect("it is a name")),
+        };
+        let Some(class) = class else { return Ok(Pending::Rejected(Rejected::ClassUnknown)) };
+        if let Some(key) = &new.key
+            && let Some(known) = self.known(tenant, key, no)?
+        {
+            return Ok(repeated(known, &new));
+        }
+        if state == DestinationState::Disabled {
+            let reason = self.core.directory.facts(no).reason.clone();
+            return Ok(Pending::Rejected(Rejected::DestinationDisabled { reason }));
+        }
+        let waiting = self.core.unended();
+        if waiting >= self.core.limits.max_deliveries {
+            let full = Rejected::QueueFull { waiting, retry_after: FULL_RETRY_AFTER };
+            return Ok(Pending::Rejected(full));
+        }
+        self.take(new, no, tenant, class).map(Pending::New)
+    }
+
+    /// What a key leads to: in this step, or on disk.
+    fn known(&self, tenant: TenantNo, key: &IdempotencyKey, no: DestNo) -> Result<Option<Known>, StoreError> {
+        if let Some(id) = self.accepting.keys.get(&(tenant, key.clone(), no)) {
+            let placed = self.accepting.fresh.get(id).expect("its key was noted with it");
+            return Ok(Some(Known::Fresh(Arc::clone(&placed.work.delivery))));
+        }
+        let Some(id) = self.file.key_owner(tenant, key, no)? else { return Ok(None) };
+        Ok(match self.file.delivery(id)? {
+            Found::Delivery(delivery) => Some(Known::Stored(Arc::new(*delivery))),
+            Found::Damaged => Some(Known::Damaged),
+            Found::Nothing => None,
+        })
+    }
+
+    /// Makes the delivery and puts it into its lane.
+    fn take(
+        &mut self,
+        new: NewDelivery,
+        no: DestNo,
+        tenant: TenantNo,
+        class: ClassNo,
+    ) -> Result<DeliveryId, StoreError> {
+        let now = self.now;
+        let id = self.core.mint.id(now.wall);
+        let made = self.core.made(id, &new, no, tenant, class, now.wall);
+        let delivery = Arc::new(made);
+        if let Some(key) = new.key {
+            self.accepting.keys.insert((tenant, key, no), id);
+        }
+        let State::Waiting { due, lane, .. } = delivery.state else { unreachable!("it has just begun") };
+        let bytes = delivery.body_bytes();
+        let work = Fresh { delivery, body: new.body.bytes };
+        self.accepting.fresh.insert(id, Placed { work, went: Went::Undecided });
+        self.core.tally.accepted(class);
+        let entry = DueEntry { due, id, attempts: 0, interrupted: false, bytes };
+        if let Some(evicted) = self.core.schedule.insert(no, lane, entry, now) {
+            self.place(evicted.id)?;
+        }
+        Ok(id)
+    }
+
+    /// True when `id` was accepted in this step and has not been placed yet; then it is leased.
+    pub(super) fn lease_fresh(&mut self, lease: Lease) -> Result<Option<Fresh>, StoreError> {
+        let Some(placed) = self.accepting.fresh.get_mut(&lease.id) else { return Ok(None) };
+        if !matches!(placed.went, Went::Undecided) {
+            placed.went = Went::Leased(lease);
+            return Ok(None);
+        }
+        let lease = Lease { fresh: true, ..lease };
+        placed.went = Went::Leased(lease);
+        let work = placed.work.clone();
+        self.file.accept(&work.delivery, &work.body, Place::Leased(&lease))?;
+        Ok(Some(work))
+    }
+
+    /// Writes every fresh delivery that was not claimed, and answers.
+    pub(super) fn place_fresh(&mut self) -> Result<(), StoreError> {
+        let left: Vec<DeliveryId> = self.accepting.fresh.keys().copied().collect();
+        for id in left {
+            self.place(id)?;
+        }
+        let pending = std::mem::take(&mut self.accepting.pending);
+        for answers in pending {
+            let answers = answers.into_iter().map(|answer| self.answer(answer)).collect();
+            self.out.accepts.push(answers);
+        }
+        Ok(())
+    }
+
+    /// Writes a fresh delivery into `due`, unless it is somewhere already.
+    fn place(&mut self, id: DeliveryId) -> Result<(), StoreError> {
+        let Some(placed) = self.accepting.fresh.get_mut(&id) else { return Ok(()) };
+        if !matches!(placed.went, Went::Undecided) {
+            return Ok(());
+        }
+        placed.went = Went::Due;
+        let work = placed.work.clone();
+        self.file.accept(&work.delivery, &work.body, Place::Due)?;
+        let State::Waiting { due, lane, .. } = work.delivery.state else { return Ok(()) };
+        self.core.count_in(work.delivery.destination, lane, due, id);
+        self.core.sweeps.ends_at(work.delivery.expires_at);
+        Ok(())
+    }
+
+    fn answer(&self, answer: Pending) -> Result<Accepted, Rejected> {
+        let (delivery, duplicate) = match answer {
+            Pending::New(id) => {
+                (self.accepting.fresh.get(&id).map(|placed| &placed.work.delivery).cloned(), false)
+            }
+            Pending::Known(delivery) => (Some(delivery), true),
+            Pending::Rejected(rejected) => return Err(rejected),
+        };
+        let delivery = delivery.ok_or(Rejected::Damaged)?;
+        let lease = match self.accepting.fresh.get(&delivery.id).map(|placed| placed.went) {
+            Some(Went::Leased(lease)) => Some(lease),
+            Some(Went::Undecided | Went::Due) => None,
+            None => self.core.leases.get(&delivery.id).map(|out| out.lease),
+        };
+        Ok(Accepted { delivery: self.core.view(delivery, lease), duplicate })
+    }
+}
+
+/// What a key leads to.
+enum Known {
+    Fresh(Arc<Delivery>),
+    Stored(Arc<Delivery>),
+    Damaged,
+}
+
+/// A repeat is the same delivery; another body under its key is refused (API.md, *One key, one
+/// delivery*).
+fn repeated(known: Known, new: &NewDelivery) -> Pending {
+    let (Known::Fresh(delivery) | Known::Stored(delivery)) = known else {
+        return Pending::Rejected(Rejected::Damaged);
+    };
+    let same_body = match &delivery.payload.source {
+        Source::Inline { sha256, .. } => *sha256 == new.body.sha256,
+        Source::Reference { .. } => false,
+    };
+    if same_body && delivery.content_type == new.content_type {
+        Pending::Known(delivery)
+    } else {
+        Pending::Rejected(Rejected::KeyReused { existing: delivery.id })
+    }
+}
+
+impl Core {
+    /// Deliveries that have not ended, as far as they are counted.
+    pub(super) fn unended(&self) -> u64 {
+        self.schedule.waiting() + self.leases.len() as u64
+    }
+
+    /// The policy of a destination; one that is no longer configured falls back to `default`.
+    pub(super) fn policy(&self, no: DestNo) -> &Policy {
+        let policies = &self.limits.policies;
+        let named = policies.get(&self.directory.facts(no).policy);
+        named.or_else(|| policies.values().next()).expect("there is always a default policy")
+    }
+
+    fn made(
+        &self,
+        id: DeliveryId,
+        new: &NewDelivery,
+        destination: DestNo,
+        tenant: TenantNo,
+        class: ClassNo,
+        now: Timestamp,
+    ) -> Delivery {
+        let policy = self.policy(destination);
+        let later = new.not_before.filter(|time| *time > now);
+        let reason = if later.is_some() { NextReason::Scheduled } else { NextReason::New };
+        let due = later.unwrap_or(now);
+        let max_age = new.max_age.unwrap_or(policy.max_age);
+        let bytes = u32::try_from(new.body.bytes.len()).expect("a body is at most a megabyte");
+        Delivery {
+            id,
+            tenant,
+            destination,
+            class,
+            region: self.region.clone(),
+            key: new.key.clone(),
+            created_at: now,
+            not_before: new.not_before,
+            max_age,
+            expires_at: due.plus(max_age),
+            max_failures: new.max_failures.unwrap_or(policy.max_failures),
+            state: State::Waiting { due, lane: Lane::of(class, 0), reason },
+            attempts: 0,
+            failures: 0,
+            throttles: 0,
+            interrupted: 0,
+            revision: 0,
+            cancelling: false,
+            first_attempt_at: None,
+            payload: Payload { source: Source::Inline { bytes, sha256: new.body.sha256 }, erased_at: None },
+            content_type: new.content_type.clone(),
+            headers: new.headers.clone(),
+            labels: new.labels.clone(),
+            log: Vec::new(),
+        }
+    }
+}

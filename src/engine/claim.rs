@@ -1,0 +1,79 @@
+//! Claiming: what the pick chooses gets a lease, in the same commit.
+
+use std::sync::Arc;
+
+use super::command::Dispatch;
+use super::{InStep, MAX_CLAIMS, MAX_PAGES, Out};
+use crate::delivery::Lease;
+use crate::model::{DeliveryId, DestNo, DueEntry, Lane};
+use crate::schedule::{BUFFER, Pick};
+use crate::store::StoreError;
+use crate::time::Timestamp;
+
+impl InStep<'_, '_> {
+    /// Claims until nothing more may go out, or the step is long enough.
+    pub(super) fn claim_all(&mut self) -> Result<(), StoreError> {
+        let mut pages = 0;
+        while self.out.dispatches.len() < MAX_CLAIMS {
+            match self.core.schedule.pick(self.now) {
+                Pick::Nothing => break,
+                Pick::Page { destination, .. } if pages == MAX_PAGES => {
+                    self.core.schedule.put_back(destination, self.now);
+                    break;
+                }
+                Pick::Page { destination, lane, after } => {
+                    pages += 1;
+                    self.page(destination, lane, after)?;
+                }
+                Pick::Claim { destination, lane, entry, keep_alive } => {
+                    self.claim(destination, lane, entry, keep_alive)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn page(
+        &mut self,
+        no: DestNo,
+        lane: Lane,
+        after: Option<(Timestamp, DeliveryId)>,
+    ) -> Result<(), StoreError> {
+        let rows = self.file.lane_page(no, lane, after, BUFFER)?;
+        let ended = rows.len() < BUFFER;
+        self.core.schedule.page(no, lane, rows, ended, self.now);
+        Ok(())
+    }
+
+    /// Moves one delivery from its lane to its lease and hands it out.
+    fn claim(&mut self, no: DestNo, lane: Lane, entry: DueEntry, keep_alive: bool) -> Result<(), StoreError> {
+        let length = self.core.directory.lease_length(no);
+        let lease = Lease {
+            id: entry.id,
+            attempt: entry.attempts + 1,
+            nonce: self.core.mint.nonce(),
+            claimed_at: self.now.wall,
+            until: self.now.wall.plus(length),
+            destination: no,
+            lane,
+            due: entry.due,
+            fresh: false,
+        };
+        let fresh = self.lease_fresh(lease)?;
+        let lease = Lease { fresh: fresh.is_some(), ..lease };
+        if fresh.is_none() {
+            self.file.claim(&lease)?;
+            self.core.count_out(no, lane, entry.due, entry.id);
+        }
+        let record = fresh.as_ref().map(|work| Arc::clone(&work.delivery));
+        let epoch = self.core.schedule.epoch(no);
+        let deadline = self.now.mono.plus(length);
+        let out = Out { lease, deadline, epoch, suspect: entry.interrupted, record };
+        self.core.leases.insert(entry.id, out);
+        self.core.deadlines.insert((deadline, entry.id));
+        self.core.tally.claimed(&lease, self.now.wall);
+        let revision = self.core.directory.facts(no).revision;
+        self.out.dispatches.push(Dispatch { lease, revision, fresh, keep_alive });
+        Ok(())
+    }
+}

@@ -1,0 +1,213 @@
+//! What can be asked of the engine, and what it answers: the words of its inbox.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::delivery::{Delivery, Lease, Refused};
+use crate::engine::live::Live;
+use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Name, NewDelivery};
+use crate::outcome::Outcome;
+use crate::schedule::GateView;
+use crate::store::{DeliveryView, DestinationView};
+use crate::time::{Millis, Timestamp};
+
+/// Everything that has come in since the last step. Replies stand in the same order.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub reports: Vec<Report>,
+    pub commands: Vec<Command>,
+    pub accepts: Vec<AcceptBatch>,
+    pub queries: Vec<Query>,
+    /// Length of the file, as the driver last saw it.
+    pub file_bytes: u64,
+}
+
+/// What came of an attempt, under the lease that allowed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    pub id: DeliveryId,
+    pub nonce: u64,
+    pub attempt: u32,
+    pub started_at: Timestamp,
+    /// None: the task died without an answer.
+    pub ended_at: Option<Timestamp>,
+    pub outcome: Outcome,
+    pub error: Option<String>,
+    pub host: Option<String>,
+    pub address: Option<String>,
+    pub response_excerpt: Option<Vec<u8>>,
+}
+
+/// What a step has made true, to be told and done after its commit.
+#[derive(Debug, Default)]
+pub struct Step {
+    pub commands: Vec<Result<Done, CommandError>>,
+    pub accepts: Vec<Vec<Result<Accepted, Rejected>>>,
+    pub answers: Vec<Answer>,
+    pub dispatches: Vec<Dispatch>,
+    /// Leases that ended without their report: their tasks are to be cut.
+    pub cuts: Vec<(DeliveryId, u64)>,
+    /// Reports that came after their lease had ended.
+    pub late: u32,
+    pub live: Option<Arc<Live>>,
+    pub committed: bool,
+}
+
+/// One attempt that is to be made now: its lease is on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dispatch {
+    pub lease: Lease,
+    /// The destination's settings as of the claim.
+    pub revision: u32,
+    /// Work accepted in the same step: it need not be read back.
+    pub fresh: Option<Fresh>,
+    pub keep_alive: bool,
+}
+
+/// A delivery that has just been accepted, with its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fresh {
+    pub delivery: Arc<Delivery>,
+    pub body: Bytes,
+}
+
+/// What an operator orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Creates or replaces. Its state, hold and gate stay as they are.
+    PutDestination {
+        name: Name,
+        settings: Box<Destination>,
+        expect: Expect,
+    },
+    /// Only when nothing waits and nothing is in flight.
+    DeleteDestination {
+        name: Name,
+        expect: Expect,
+    },
+    SetState {
+        name: Name,
+        verb: StateVerb,
+        reason: String,
+        by: String,
+    },
+    /// Lets nothing through until `until`, in place of any other hold.
+    Hold {
+        name: Name,
+        until: Timestamp,
+    },
+    /// Ends any hold, the receiver's too.
+    Release {
+        name: Name,
+    },
+    Retry {
+        id: DeliveryId,
+    },
+    Cancel {
+        id: DeliveryId,
+    },
+}
+
+/// What must be true of a destination for a change to be made (`If-Match`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    Anything,
+    Revision(u32),
+}
+
+/// The verbs that change a destination's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateVerb {
+    Pause,
+    Resume,
+    Enable,
+    Disable,
+}
+
+impl StateVerb {
+    /// The state that `self` makes of `from`: pause and disable always hold; resume ends only a
+    /// pause and enable only a disabled state, so that neither undoes the other.
+    #[must_use]
+    pub fn applied(self, from: DestinationState) -> DestinationState {
+        use DestinationState::{Active, Deleted, Disabled, Paused};
+        match (self, from) {
+            (_, Deleted) => Deleted,
+            (StateVerb::Pause, Active | Paused) => Paused,
+            (StateVerb::Pause, Disabled) => Disabled,
+            (StateVerb::Disable, Active | Paused | Disabled) => Disabled,
+            (StateVerb::Resume, Paused) | (StateVerb::Enable, Disabled) => Active,
+            (StateVerb::Resume | StateVerb::Enable, other) => other,
+        }
+    }
+}
+
+/// A command that was carried out and is on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    Created(Box<DestinationView>),
+    Changed(Box<DestinationView>),
+    Deleted,
+    Delivery(Box<DeliveryView>),
+}
+
+/// A command that changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    #[error("there is no destination of this name")]
+    DestinationUnknown,
+    #[error("there is no delivery of this id")]
+    DeliveryUnknown,
+    #[error("a destination's tenant cannot change")]
+    TenantFixed,
+    #[error("the destination was changed since it was read")]
+    RevisionMismatch,
+    #[error("{waiting} deliveries wait for it or are in flight")]
+    WorkWaiting { waiting: u64 },
+    #[error("the server has as many destinations as it can hold")]
+    TooManyDestinations,
+    #[error("what is on disk for it is damaged")]
+    Damaged,
+    #[error("{0}")]
+    Refused(Refused),
+}
+
+/// A delivery that is on disk: new, or the one that its key already named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    pub delivery: DeliveryView,
+    pub duplicate: bool,
+}
+
+/// A delivery that was not taken; nothing of it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    #[error("there is no destination of this name, or it belongs to another tenant")]
+    DestinationUnknown,
+    #[error("the destination is disabled: {reason}")]
+    DestinationDisabled { reason: String },
+    #[error("there is no class of this name")]
+    ClassUnknown,
+    #[error("this key was used for another body; it belongs to {existing}")]
+    KeyReused { existing: DeliveryId },
+    #[error("{waiting} deliveries wait already")]
+    QueueFull { waiting: u64, retry_after: Millis },
+    #[error("what is on disk for this key is damaged")]
+    Damaged,
+}
+
+/// What is answered from the engine's memory at the top of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Query {
+    /// The live side of destinations, in order.
+    Gates(Vec<DestNo>),
+}
+
+/// The answer to a [`Query`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Gates(Vec<Option<GateView>>),
+}
+
+/// One producer's request: taken in order, as one.
+pub type AcceptBatch = Vec<NewDelivery>;

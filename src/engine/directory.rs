@@ -1,0 +1,136 @@
+//! Names and numbers, and what of each destination a step needs without reading the file.
+
+use std::collections::BTreeMap;
+
+use crate::delivery::Lease;
+use crate::engine::LEASE_MARGIN;
+use crate::model::{ClassNo, DestNo, DestinationState, HoldScope, Name, TenantNo};
+use crate::schedule::GateSettings;
+use crate::store::StoredDestination;
+use crate::time::Millis;
+
+/// Everything that has a name.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    by_name: BTreeMap<Name, DestNo>,
+    /// By number.
+    facts: Vec<Facts>,
+    tenants: BTreeMap<Name, TenantNo>,
+    /// By number.
+    classes: Vec<Name>,
+}
+
+/// A destination, as far as the engine keeps it.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) name: Name,
+    pub(super) tenant: Name,
+    pub(super) tenant_no: TenantNo,
+    pub(super) policy: Name,
+    /// Deadline of an attempt and the lease's margin.
+    pub(super) lease: Millis,
+    pub(super) hold_scope: HoldScope,
+    pub(super) state: DestinationState,
+    pub(super) reason: String,
+    pub(super) revision: u32,
+    max: u32,
+}
+
+impl Facts {
+    /// What of a stored destination is kept.
+    pub(super) fn of(it: &StoredDestination, tenant_no: TenantNo) -> Facts {
+        let set = &it.settings;
+        Facts {
+            name: it.name.clone(),
+            tenant: set.tenant.clone(),
+            tenant_no,
+            policy: set.policy.clone(),
+            lease: Millis(set.timeout.0 + set.connect_timeout.0 + LEASE_MARGIN.0),
+            hold_scope: set.hold_scope,
+            state: it.note.state,
+            reason: it.note.reason.clone(),
+            revision: it.revision,
+            max: set.concurrency_max,
+        }
+    }
+
+    /// What its gate follows.
+    pub(super) fn gate(&self) -> GateSettings {
+        GateSettings { tenant: self.tenant_no, state: self.state, max: self.max }
+    }
+}
+
+impl Directory {
+    /// Notes a destination under its number, which is the next one or one that is known.
+    pub(super) fn put(&mut self, no: DestNo, facts: Facts) {
+        let place = usize::try_from(no.0).unwrap_or(usize::MAX);
+        match facts.state {
+            DestinationState::Deleted => self.by_name.remove(&facts.name),
+            DestinationState::Active | DestinationState::Paused | DestinationState::Disabled => {
+                self.by_name.insert(facts.name.clone(), no)
+            }
+        };
+        match self.facts.get_mut(place) {
+            Some(known) => *known = facts,
+            None => self.facts.push(facts),
+        }
+    }
+
+    /// The destination that has this name now.
+    pub(super) fn find(&self, name: &Name) -> Option<(DestNo, &Facts)> {
+        let no = *self.by_name.get(name)?;
+        Some((no, self.facts(no)))
+    }
+
+    /// The destination of a number.
+    pub(super) fn facts(&self, no: DestNo) -> &Facts {
+        &self.facts[usize::try_from(no.0).unwrap_or(usize::MAX)]
+    }
+
+    /// Numbers given so far.
+    pub(super) fn len(&self) -> usize {
+        self.facts.len()
+    }
+
+    pub(super) fn put_tenant(&mut self, name: Name, no: TenantNo) {
+        self.tenants.insert(name, no);
+    }
+
+    pub(super) fn tenant(&self, name: &Name) -> Option<TenantNo> {
+        self.tenants.get(name).copied()
+    }
+
+    /// The number that the next tenant gets.
+    pub(super) fn next_tenant(&self) -> TenantNo {
+        TenantNo(u32::try_from(self.tenants.len()).expect("tenants are fewer than destinations"))
+    }
+
+    /// Takes the classes in the order of their numbers.
+    pub(super) fn put_classes(&mut self, mut classes: Vec<(Name, ClassNo)>) {
+        classes.sort_by_key(|(_, no)| *no);
+        self.classes = classes.into_iter().map(|(name, _)| name).collect();
+    }
+
+    pub(super) fn class(&self, name: &Name) -> Option<ClassNo> {
+        let place = self.classes.iter().position(|class| class == name)?;
+        Some(ClassNo(u8::try_from(place).expect("classes are few")))
+    }
+
+    pub(super) fn class_name(&self, no: ClassNo) -> &Name {
+        &self.classes[usize::from(no.0)]
+    }
+
+    pub(super) fn classes(&self) -> &[Name] {
+        &self.classes
+    }
+
+    /// How long a lease of this destination lasts, from its claim.
+    pub(super) fn lease_length(&self, no: DestNo) -> Millis {
+        self.facts(no).lease
+    }
+}
+
+/// The key under which a lease is cut.
+pub(super) fn cut(lease: &Lease) -> (crate::model::DeliveryId, u64) {
+    (lease.id, lease.nonce)
+}

@@ -1,0 +1,296 @@
+//! The figures that the engine publishes after a commit, for stats, the status page and metrics.
+//!
+//! Ages are given as times, so that a reader works them out and a stuck engine shows.
+
+use std::collections::VecDeque;
+
+use crate::delivery::{Attempt, Lease};
+use crate::model::{ClassNo, MAX_CLASSES, Name};
+use crate::outcome::{AttemptResult, Ending};
+use crate::time::{Millis, Mono, Now, Timestamp};
+
+/// Rates are over the last ten seconds, sampled once a second.
+const RATE_SAMPLES: usize = 10;
+const SAMPLE_EVERY: Millis = Millis(1_000);
+/// The 95th percentile is over the last one to two of these.
+const RECENT: Millis = Millis(30_000);
+
+/// Bounds of ages in seconds: a bucket at every class window (1 s, 10 s, 5 min) and around them.
+pub const AGE_BOUNDS: [f64; 14] =
+    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 300.0, 3_600.0];
+/// Bounds of attempts a delivery took.
+pub const ATTEMPT_BOUNDS: [f64; 8] = [1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 34.0, 100.0];
+
+/// One picture of the engine, immutable once published.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Live {
+    /// The wall time of the step that published it.
+    pub at: Timestamp,
+    pub step: u64,
+    pub counting: bool,
+    pub slots: u32,
+    pub in_flight: u32,
+    pub accepted_per_second: f64,
+    pub finished_per_second: f64,
+    pub quarantined: u64,
+    /// In the order of their numbers.
+    pub classes: Vec<ClassLive>,
+    /// Due in each of the next 60 minutes, the current one first.
+    pub forecast: Vec<u64>,
+    pub destinations: DestinationsLive,
+    pub figures: Figures,
+}
+
+/// The figures of one latency class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassLive {
+    pub name: Name,
+    pub window: Millis,
+    pub ready: u64,
+    pub held: u64,
+    pub delayed: u64,
+    pub leased: u64,
+    pub oldest_ready_at: Option<Timestamp>,
+    pub oldest_held_at: Option<Timestamp>,
+    pub claims_per_second: f64,
+    pub first_attempt_p95: Option<Millis>,
+}
+
+/// How many destinations are in which state; held ones are active ones that let nothing through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DestinationsLive {
+    pub active: u64,
+    pub held: u64,
+    pub paused: u64,
+    pub disabled: u64,
+}
+
+/// What has happened since the start, for metrics: only ever more.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    pub accepted: [u64; MAX_CLASSES],
+    pub duplicates: u64,
+    /// By class and, in the order of [`Ending::ALL`], by end.
+    pub finished: [[u64; Ending::ALL.len()]; MAX_CLASSES],
+    /// By class: first attempts, and others.
+    pub claims: [[u64; 2]; MAX_CLASSES],
+    /// In the order of [`AttemptResult::ALL`].
+    pub attempts: [u64; AttemptResult::ALL.len()],
+    pub first_attempt_age: [Histogram; MAX_CLASSES],
+    pub attempt_duration: Histogram,
+    pub attempts_per_delivery: Histogram,
+    pub leases_expired: u64,
+    pub clock_steps: u64,
+}
+
+/// Counts by bucket, with the sum of what was counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histogram {
+    pub bounds: &'static [f64],
+    /// One for each bound, and one for what is beyond the last.
+    pub buckets: Vec<u64>,
+    pub sum: f64,
+}
+
+impl Histogram {
+    /// An empty one.
+    #[must_use]
+    pub fn new(bounds: &'static [f64]) -> Histogram {
+        Histogram { bounds, buckets: vec![0; bounds.len() + 1], sum: 0.0 }
+    }
+
+    /// Counts one.
+    pub fn observe(&mut self, value: f64) {
+        let place = self.bounds.partition_point(|bound| *bound < value);
+        self.buckets[place] += 1;
+        self.sum += value;
+    }
+
+    /// How many were counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+/// The bound under which `share` of the counts of both lie; None without counts.
+fn percentile(one: &Histogram, other: &Histogram, share: f64) -> Option<Millis> {
+    let wanted = (one.count() + other.count()) as f64 * share;
+    if wanted <= 0.0 {
+        return None;
+    }
+    let mut sum = 0;
+    for (place, bound) in one.bounds.iter().enumerate() {
+        sum += one.buckets[place] + other.buckets[place];
+        if sum as f64 >= wanted {
+            return Some(Millis((bound * 1_000.0) as u64));
+        }
+    }
+    one.bounds.last().map(|bound| Millis((bound * 1_000.0) as u64))
+}
+
+/// The counting side: what the engine tells as it goes.
+#[derive(Debug)]
+pub(super) struct Tally {
+    pub(super) figures: Figures,
+    pub(super) quarantined: u64,
+    pub(super) leases_expired: u64,
+    /// Attempts out, by class.
+    pub(super) leased: [u64; MAX_CLASSES],
+    samples: VecDeque<Sample>,
+    /// Ages of first attempts, in this half of the recent past and the one before.
+    recent: [[Histogram; MAX_CLASSES]; 2],
+    turned: Mono,
+    classes: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: Mono,
+    accepted: u64,
+    finished: u64,
+    claims: [u64; MAX_CLASSES],
+}
+
+/// What happens a second, over the recent past.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rates {
+    pub(super) accepted: f64,
+    pub(super) finished: f64,
+    pub(super) claims: [f64; MAX_CLASSES],
+}
+
+fn ages() -> [Histogram; MAX_CLASSES] {
+    std::array::from_fn(|_| Histogram::new(&AGE_BOUNDS))
+}
+
+impl Tally {
+    pub(super) fn new(classes: &[Name], quarantined: u64, now: Now) -> Tally {
+        let figures = Figures {
+            accepted: [0; MAX_CLASSES],
+            duplicates: 0,
+            finished: [[0; Ending::ALL.len()]; MAX_CLASSES],
+            claims: [[0; 2]; MAX_CLASSES],
+            attempts: [0; AttemptResult::ALL.len()],
+            first_attempt_age: ages(),
+            attempt_duration: Histogram::new(&AGE_BOUNDS),
+            attempts_per_delivery: Histogram::new(&ATTEMPT_BOUNDS),
+            leases_expired: 0,
+            clock_steps: 0,
+        };
+        let (samples, recent) = (VecDeque::new(), [ages(), ages()]);
+        let (leased, turned) = ([0; MAX_CLASSES], now.mono);
+        Tally {
+            figures,
+            quarantined,
+            leases_expired: 0,
+            leased,
+            samples,
+            recent,
+            turned,
+            classes: classes.len(),
+        }
+    }
+
+    pub(super) fn accepted(&mut self, class: ClassNo) {
+        self.figures.accepted[usize::from(class.0)] += 1;
+    }
+
+    /// A claim of work that was due at `lease.due`: for a first attempt that is when it was
+    /// accepted, or its `not_before`.
+    pub(super) fn claimed(&mut self, lease: &Lease, now: Timestamp) {
+        let class = usize::from(lease.lane.class().0);
+        self.leased[class] += 1;
+        self.figures.claims[class][usize::from(!lease.lane.is_first())] += 1;
+        if lease.lane.is_first() {
+            let age = now.since(lease.due).0 as f64 / 1_000.0;
+            self.figures.first_attempt_age[class].observe(age);
+            self.recent[0][class].observe(age);
+        }
+    }
+
+    pub(super) fn returned(&mut self, lease: &Lease) {
+        self.leased[usize::from(lease.lane.class().0)] -= 1;
+    }
+
+    pub(super) fn attempted(&mut self, attempt: &Attempt) {
+        let place = AttemptResult::ALL.iter().position(|result| *result == attempt.result);
+        self.figures.attempts[place.expect("every result is listed")] += 1;
+        if let Some(ended) = attempt.ended_at {
+            self.figures.attempt_duration.observe(ended.since(attempt.started_at).0 as f64 / 1_000.0);
+        }
+    }
+
+    pub(super) fn finished(&mut self, class: ClassNo, outcome: Ending, attempts: u32) {
+        let place = Ending::ALL.iter().position(|end| *end == outcome).expect("every end is listed");
+        self.figures.finished[usize::from(class.0)][place] += 1;
+        self.figures.attempts_per_delivery.observe(f64::from(attempts));
+        self.quarantined += u64::from(outcome == Ending::Quarantined);
+    }
+
+    /// Takes a sample when it is time, and says how fast things go.
+    pub(super) fn rates(&mut self, now: Mono) -> Rates {
+        let sum = |all: &[[u64; 2]; MAX_CLASSES]| all.map(|[first, retry]| first + retry);
+        let sample = Sample {
+            at: now,
+            accepted: self.figures.accepted.iter().sum(),
+            finished: self.figures.finished.iter().flatten().sum(),
+            claims: sum(&self.figures.claims),
+        };
+        if self.samples.back().is_none_or(|last| now.since(last.at) >= SAMPLE_EVERY) {
+            self.samples.push_back(sample);
+        }
+        if self.samples.len() > RATE_SAMPLES {
+            self.samples.pop_front();
+        }
+        self.turn(now);
+        let Some(first) = self.samples.front().filter(|first| first.at < now) else {
+            return Rates::default();
+        };
+        let seconds = now.since(first.at).0 as f64 / 1_000.0;
+        let rate = |now: u64, then: u64| (now - then) as f64 / seconds;
+        Rates {
+            accepted: rate(sample.accepted, first.accepted),
+            finished: rate(sample.finished, first.finished),
+            claims: std::array::from_fn(|class| rate(sample.claims[class], first.claims[class])),
+        }
+    }
+
+    /// The time under which 95 % of the recent first attempts of a class began.
+    pub(super) fn p95(&self, class: usize) -> Option<Millis> {
+        percentile(&self.recent[0][class], &self.recent[1][class], 0.95)
+    }
+
+    pub(super) fn classes(&self) -> usize {
+        self.classes
+    }
+
+    fn turn(&mut self, now: Mono) {
+        if now.since(self.turned) >= RECENT {
+            self.recent.swap(0, 1);
+            self.recent[0] = ages();
+            self.turned = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_the_bound_of_its_bucket() {
+        let (mut one, mut other) = (Histogram::new(&AGE_BOUNDS), Histogram::new(&AGE_BOUNDS));
+        assert_eq!(percentile(&one, &other, 0.95), None);
+        for _ in 0..95 {
+            one.observe(0.004);
+        }
+        for _ in 0..5 {
+            other.observe(7.0);
+        }
+        assert_eq!(percentile(&one, &other, 0.95), Some(Millis(5)));
+        other.observe(7.0);
+        assert_eq!(percentile(&one, &other, 0.95), Some(Millis(10_000)));
+        assert_eq!((one.count(), other.count()), (95, 6));
+    }
+}

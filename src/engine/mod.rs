@@ -1,0 +1,316 @@
+//! The engine: one step, one transaction.
+//!
+//! Synchronous and sans-io: it owns the store's writes and the schedule in RAM, is given the
+//! time and what has come in, and says what is to be answered and sent. It knows no clock, no
+//! socket and no tokio, and never waits for the network.
+//!
+//! A step, in order: clock and timers, reports, operator commands, sweeps, accepts, claims over
+//! waiting and fresh work alike, due rows for the fresh work that was not taken, changed gates,
+//! one commit. Only then are replies and dispatches handed out.
+
+mod accept;
+mod claim;
+pub mod command;
+mod directory;
+pub mod live;
+mod open;
+mod operate;
+mod publish;
+mod report;
+mod sweep;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::delivery::{Delivery, Lease};
+use crate::model::{DeliveryId, DestNo, Name};
+use crate::policy::Policy;
+use crate::schedule::Schedule;
+use crate::store::{Commit, DeliveryView, Store, StoreError, Writing};
+use crate::time::{Millis, Mono, Now, Timestamp};
+
+use accept::Accepting;
+use command::{Answer, Batch, Query, Step};
+use directory::Directory;
+use live::Tally;
+use sweep::Sweeps;
+
+pub use open::Seed;
+
+/// A step with nothing to do commits this often, so that a stuck engine shows.
+pub const HEARTBEAT: Millis = Millis(10_000);
+/// What a lease outlasts its attempt by: the report's way back, and a busy machine.
+pub const LEASE_MARGIN: Millis = Millis(5_000);
+/// Claims in one step: they wait for one commit, and it is to stay short.
+pub const MAX_CLAIMS: usize = 512;
+/// Lane pages read in one step.
+pub const MAX_PAGES: usize = 256;
+/// Destinations: gates are kept in RAM, about 300 bytes each.
+pub const MAX_DESTINATIONS: usize = 200_000;
+/// How often the figures are published at most.
+const PUBLISH_EVERY: Millis = Millis(250);
+/// Wall time may run this much ahead of monotonic time before timers are set anew.
+const CLOCK_SLACK: Millis = Millis(1_000);
+/// A forward step of the wall clock that must prove itself before anything is ended by it.
+const CLOCK_STEP: Millis = Millis(600_000);
+/// How long it must stand.
+const CLOCK_PROOF: Millis = Millis(900_000);
+
+/// What the engine is set to; resolved once.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub slots: u32,
+    /// Deliveries that have not ended.
+    pub max_deliveries: u64,
+    pub policies: BTreeMap<Name, Policy>,
+    pub retention: Retention,
+}
+
+/// How long what has ended is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    pub terminal: Millis,
+    pub max_terminal: u64,
+    pub delivered_payload: Millis,
+    pub failed_payload: Millis,
+}
+
+/// The state machine of all deliveries of one file.
+pub struct Engine {
+    store: Store,
+    core: Core,
+}
+
+/// Everything in RAM.
+struct Core {
+    limits: Limits,
+    region: Name,
+    schedule: Schedule,
+    directory: Directory,
+    /// Attempts that are out.
+    leases: BTreeMap<DeliveryId, Out>,
+    /// When each of them ends without a report.
+    deadlines: BTreeSet<(Mono, DeliveryId)>,
+    mint: Mint,
+    sweeps: Sweeps,
+    tally: Tally,
+    /// The number of the last committed step.
+    step: u64,
+    last_commit: Mono,
+    last_publish: Option<Mono>,
+    clock: Clock,
+}
+
+/// An attempt that is out.
+struct Out {
+    lease: Lease,
+    /// When it is taken back.
+    deadline: Mono,
+    /// Of the gate when it was admitted.
+    epoch: u32,
+    /// It holds one of the slots for interrupted work.
+    suspect: bool,
+    /// The record, while it is as it was when accepted.
+    record: Option<Arc<Delivery>>,
+}
+
+/// Where new ids and nonces come from.
+struct Mint {
+    run: u64,
+    counter: u64,
+    last: Timestamp,
+}
+
+/// What is known of the wall clock.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    last: Now,
+    /// Until then nothing is ended because of its time.
+    proven_at: Mono,
+    steps: u64,
+}
+
+/// One step at work.
+struct InStep<'a, 'txn> {
+    core: &'a mut Core,
+    file: &'a mut Writing<'txn>,
+    now: Now,
+    /// The number this step will have.
+    number: u64,
+    out: Step,
+    accepting: Accepting,
+    /// Gates that changed and are written once, at the end.
+    gates: BTreeSet<DestNo>,
+}
+
+impl Engine {
+    /// Does everything that has come in and everything whose time has come, in one commit.
+    /// What it returns is on disk.
+    ///
+    /// # Errors
+    /// [`StoreError`] ends the process: nothing of the batch may be answered.
+    pub fn step(&mut self, now: Now, batch: Batch) -> Result<Step, StoreError> {
+        self.core.observe(now);
+        self.core.schedule.wake(now);
+        let answers = self.core.answers(&batch.queries, now);
+        let mut step =
+            if self.core.has_work(now, &batch) { self.commit(now, batch)? } else { Step::default() };
+        step.answers = answers;
+        step.live = self.core.publish(now, step.committed);
+        Ok(step)
+    }
+
+    fn commit(&mut self, now: Now, batch: Batch) -> Result<Step, StoreError> {
+        let core = &mut self.core;
+        let commit = core.commit_kind(now, batch.file_bytes);
+        let (step, wrote) = self.store.write(commit, |file| core.run(file, now, batch))?;
+        if wrote {
+            core.step += 1;
+            core.last_commit = now.mono;
+        }
+        Ok(Step { committed: wrote, ..step })
+    }
+
+    /// When a step is to be taken though nothing has come in.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Mono {
+        self.core.next_wakeup()
+    }
+
+    /// Slots in all and slots taken.
+    #[must_use]
+    pub fn slots(&self) -> (u32, u32) {
+        self.core.schedule.slots()
+    }
+
+    /// A reader of the same file.
+    #[must_use]
+    pub fn reader(&self) -> crate::store::Reader {
+        self.store.reader()
+    }
+
+    /// Stops claiming: what is in flight may still be reported.
+    pub fn stop_claims(&mut self) {
+        self.core.schedule.stop();
+    }
+
+    /// Writes that the run ended as it should and closes the file.
+    ///
+    /// # Errors
+    /// [`StoreError`] when that cannot be written; the next open then walks the file.
+    pub fn close(self, now: Now) -> Result<(), StoreError> {
+        self.store.end_run(now.wall)?;
+        self.store.close()
+    }
+}
+
+impl Core {
+    fn run(&mut self, file: &mut Writing<'_>, now: Now, batch: Batch) -> Result<(Step, bool), StoreError> {
+        let number = self.step + 1;
+        let heartbeat = now.mono.since(self.last_commit) >= HEARTBEAT;
+        let mut work = InStep {
+            core: self,
+            file,
+            now,
+            number,
+            out: Step::default(),
+            accepting: Accepting::default(),
+            gates: BTreeSet::new(),
+        };
+        work.expire_leases()?;
+        for report in batch.reports {
+            work.report(report)?;
+        }
+        for command in batch.commands {
+            let done = work.command(command)?;
+            work.out.commands.push(done);
+        }
+        work.sweep()?;
+        work.accept_all(batch.accepts)?;
+        work.claim_all()?;
+        work.place_fresh()?;
+        work.write_gates()?;
+        let out = work.out;
+        if file.has_written() || heartbeat {
+            file.tick(number, now.wall)?;
+        }
+        Ok((out, file.has_written()))
+    }
+
+    /// True when a transaction is worth opening.
+    fn has_work(&self, now: Now, batch: &Batch) -> bool {
+        let came_in = !batch.reports.is_empty() || !batch.commands.is_empty() || !batch.accepts.is_empty();
+        came_in || self.next_wakeup() <= now.mono
+    }
+
+    fn next_wakeup(&self) -> Mono {
+        if self.schedule.is_ready() || self.sweeps.counting() {
+            return Mono(0);
+        }
+        let heartbeat = self.last_commit.plus(HEARTBEAT);
+        let lease = self.deadlines.first().map(|(at, _)| *at);
+        let sweep = self.sweeps.next(self.clock.last, self.clock.proven_at);
+        [self.schedule.next_timer(), lease, sweep].into_iter().flatten().fold(heartbeat, Mono::min)
+    }
+
+    fn commit_kind(&self, now: Now, file_bytes: u64) -> Commit {
+        let idle = now.mono.since(self.last_commit) >= CLOCK_SLACK;
+        let small = file_bytes < crate::store::QUICK_REPAIR_BELOW;
+        if small || idle { Commit::QuickRepair } else { Commit::Plain }
+    }
+
+    /// Compares both clocks with the last step's: a step of the wall clock sets the timers anew,
+    /// and a large one forward ends nothing until it has proven itself.
+    fn observe(&mut self, now: Now) {
+        let last = self.clock.last;
+        let expected = last.wall.plus(now.mono.since(last.mono));
+        let (ahead, behind) = (now.wall.since(expected), expected.since(now.wall));
+        if ahead > CLOCK_SLACK || behind > CLOCK_SLACK {
+            self.clock.steps += 1;
+            self.schedule.clock_stepped(now);
+        }
+        if ahead > CLOCK_STEP {
+            self.clock.proven_at = now.mono.plus(CLOCK_PROOF);
+        }
+        self.clock.last = now;
+    }
+
+    /// True when the wall clock may end a delivery.
+    fn is_clock_proven(&self, now: Now) -> bool {
+        now.mono >= self.clock.proven_at
+    }
+
+    fn answers(&self, queries: &[Query], now: Now) -> Vec<Answer> {
+        let answer = |query: &Query| match query {
+            Query::Gates(numbers) => {
+                Answer::Gates(numbers.iter().map(|no| self.schedule.view(*no, now.mono)).collect())
+            }
+        };
+        queries.iter().map(answer).collect()
+    }
+
+    /// The view of a delivery as it stands in this step.
+    fn view(&self, delivery: Arc<Delivery>, lease: Option<Lease>) -> DeliveryView {
+        let no = delivery.destination;
+        let facts = self.directory.facts(no);
+        let class = self.directory.class_name(delivery.class).clone();
+        let held_until = self.schedule.memory(no).hold.map(|hold| hold.until);
+        let (tenant, destination) = (facts.tenant.clone(), facts.name.clone());
+        DeliveryView { delivery, lease, tenant, destination, class, held_until }
+    }
+}
+
+impl Mint {
+    /// A new id, later than every one before it in time or by counter.
+    fn id(&mut self, now: Timestamp) -> DeliveryId {
+        self.last = self.last.max(now);
+        self.counter += 1;
+        DeliveryId::new(self.last, self.run, self.counter)
+    }
+
+    /// A number that no other lease of this run has.
+    fn nonce(&mut self) -> u64 {
+        self.counter += 1;
+        self.run.rotate_left(24) ^ self.counter
+    }
+}

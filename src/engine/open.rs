@@ -1,0 +1,160 @@
+//! Opening: what the last process left out comes back, and RAM is filled from the file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::accept::Accepting;
+use super::command::Step;
+use super::directory::{Directory, Facts};
+use super::operate::memory;
+use super::sweep::Sweeps;
+use super::{CLOCK_PROOF, CLOCK_STEP, Clock, Core, Engine, InStep, Limits, Mint};
+use crate::delivery::{Attempt, Lease};
+use crate::engine::live::Tally;
+use crate::model::{DestNo, MAX_CLASSES};
+use crate::outcome::{self, AttemptResult, Standing};
+use crate::schedule::{GateMemory, Schedule};
+use crate::store::{Before, BodyKind, Commit, Found, Inventory, Opened, RunNote, StoreError, Writing};
+use crate::time::{Mono, Now};
+
+/// What must come from outside: chance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seed {
+    /// Names this run in every id it makes.
+    pub run: u64,
+}
+
+impl Engine {
+    /// Takes over a file that was just opened. Leases of the process before are due again, at
+    /// their old time and behind fresh work, in a commit of its own.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the file cannot be read or written.
+    pub fn open(opened: Opened, limits: Limits, seed: Seed, now: Now) -> Result<Engine, StoreError> {
+        let Opened { store, run } = opened;
+        let region = store.region().clone();
+        let core = store.write(Commit::QuickRepair, |file| {
+            let inventory = file.inventory()?;
+            let cursors = [file.body_sweep(BodyKind::Delivered)?, file.body_sweep(BodyKind::Failed)?];
+            let mut core = core(inventory, limits, region, cursors, seed, run, now);
+            core.recover(file, now)?;
+            file.tick(core.step, now.wall)?;
+            Ok(core)
+        })?;
+        Ok(Engine { store, core })
+    }
+}
+
+fn core(
+    inventory: Inventory,
+    limits: Limits,
+    region: crate::model::Name,
+    cursors: [Option<(u64, crate::model::DeliveryId)>; 2],
+    seed: Seed,
+    run: RunNote,
+    now: Now,
+) -> Core {
+    let suspect_slots = limits.slots.checked_shr(run.streak.saturating_mul(3)).unwrap_or(0);
+    let mut schedule = Schedule::new(limits.slots, suspect_slots);
+    let mut directory = Directory::default();
+    for (name, no) in inventory.tenants {
+        directory.put_tenant(name, no);
+    }
+    directory.put_classes(inventory.classes);
+    let gates: BTreeMap<DestNo, _> = inventory.gates.into_iter().collect();
+    for (no, stored) in inventory.destinations {
+        let tenant = directory.tenant(&stored.settings.tenant).expect("written with its destination");
+        let facts = Facts::of(&stored, tenant);
+        let memory = gates.get(&no).map_or_else(GateMemory::default, memory);
+        let added = schedule.add(facts.gate(), memory, now);
+        assert_eq!(added, no, "destinations have the numbers 0, 1, 2, … without a gap");
+        directory.put(no, facts);
+    }
+    let leap = run.step > 0 && now.wall.since(run.tick) > CLOCK_STEP;
+    let proven_at = if leap { now.mono.plus(CLOCK_PROOF) } else { Mono(0) };
+    let tally = Tally::new(directory.classes(), inventory.quarantined, now);
+    Core {
+        limits,
+        region,
+        schedule,
+        directory,
+        leases: BTreeMap::new(),
+        deadlines: BTreeSet::new(),
+        mint: Mint { run: seed.run, counter: 0, last: run.tick },
+        sweeps: Sweeps::new(inventory.terminal, cursors),
+        tally,
+        step: run.step + 1,
+        last_commit: now.mono,
+        last_publish: None,
+        clock: Clock { last: now, proven_at, steps: 0 },
+    }
+}
+
+impl Core {
+    /// Makes orphaned leases due again, then finds the head of every lane.
+    fn recover(&mut self, file: &mut Writing<'_>, now: Now) -> Result<(), StoreError> {
+        let number = self.step;
+        let orphans = file.leases()?;
+        let out = Step::default();
+        let accepting = Accepting::default();
+        let gates = BTreeSet::new();
+        let mut work = InStep { core: self, file, now, number, out, accepting, gates };
+        for lease in &orphans {
+            work.take_back(lease)?;
+        }
+        self.find_heads(file, now)
+    }
+
+    /// One seek a lane: the skip-scan.
+    fn find_heads(&mut self, file: &Writing<'_>, now: Now) -> Result<(), StoreError> {
+        let mut from = (DestNo(0), 0);
+        while let Some((no, lane, head)) = file.next_lane(from.0, from.1)? {
+            self.schedule.found(no, lane, head, now);
+            let last = usize::from(lane.0) + 1 >= MAX_CLASSES * 2;
+            from = if last { (DestNo(no.0 + 1), 0) } else { (no, lane.0 + 1) };
+        }
+        Ok(())
+    }
+}
+
+impl InStep<'_, '_> {
+    /// An attempt that the process before did not survive. Its number stays used.
+    fn take_back(&mut self, lease: &Lease) -> Result<(), StoreError> {
+        let Found::Delivery(mut it) = self.file.delivery(lease.id)? else {
+            return self.file.quarantine_damaged(lease.id, self.now.wall);
+        };
+        let seen = Standing {
+            id: it.id.0,
+            attempt: lease.attempt,
+            failures: it.failures,
+            interrupted: it.interrupted,
+            max_failures: it.max_failures,
+            expires_at: it.expires_at,
+            cancelling: it.cancelling,
+            refusals: 0,
+        };
+        let verdict = outcome::decide_after_restart(&seen, lease.due);
+        let before = Before::of(&it, Some(lease));
+        let end = self.end();
+        let moved = it
+            .settle(lease, interrupted(lease), verdict, end)
+            .map_err(|refused| StoreError::Contradiction(format!("an orphaned lease: {refused}")))?;
+        self.put(before, *it, moved.as_ref())
+    }
+}
+
+fn interrupted(lease: &Lease) -> Attempt {
+    Attempt {
+        n: lease.attempt,
+        started_at: lease.claimed_at,
+        ended_at: None,
+        result: AttemptResult::Interrupted,
+        status: None,
+        error: Some("the process ended while it was in flight".to_owned()),
+        host: None,
+        address: None,
+        late: false,
+        retry_after: None,
+        next_attempt_at: Some(lease.due),
+        response_excerpt: None,
+    }
+}

@@ -1,0 +1,237 @@
+//! Operator commands: destinations and single deliveries.
+
+use std::sync::Arc;
+
+use super::command::{Command, CommandError, Done, Expect, StateVerb};
+use super::directory::Facts;
+use super::{InStep, MAX_DESTINATIONS};
+use crate::delivery::{Delivery, Next};
+use crate::model::destination::StateNote;
+use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Name, TenantNo};
+use crate::outcome::{Ending, Hold, HoldReason};
+use crate::schedule::GateMemory;
+use crate::store::{Before, DestinationView, Found, GateRow, StoreError, StoredDestination};
+use crate::time::Timestamp;
+
+/// What a command comes to: the outer error ends the process, the inner one is an answer.
+type Answer = Result<Result<Done, CommandError>, StoreError>;
+
+impl InStep<'_, '_> {
+    /// Carries out one command, or says why not.
+    pub(super) fn command(&mut self, command: Command) -> Answer {
+        match command {
+            Command::PutDestination { name, settings, expect } => self.put_settings(name, *settings, expect),
+            Command::DeleteDestination { name, expect } => self.delete(&name, expect),
+            Command::SetState { name, verb, reason, by } => self.set_state(&name, verb, reason, by),
+            Command::Hold { name, until } => {
+                let hold = Hold { until, reason: HoldReason::Operator };
+                self.with_gate(&name, |work, no| work.core.schedule.hold(no, hold, true, work.now))
+            }
+            Command::Release { name } => {
+                self.with_gate(&name, |work, no| work.core.schedule.release_hold(no, work.now))
+            }
+            Command::Retry { id } => self.retry(id),
+            Command::Cancel { id } => self.cancel(id),
+        }
+    }
+
+    fn put_settings(&mut self, name: Name, settings: Destination, expect: Expect) -> Answer {
+        let Some((no, facts)) = self.core.directory.find(&name) else {
+            return match expect {
+                Expect::Anything => self.create(name, settings),
+                Expect::Revision(_) => Ok(Err(CommandError::RevisionMismatch)),
+            };
+        };
+        if facts.tenant != settings.tenant {
+            return Ok(Err(CommandError::TenantFixed));
+        }
+        if !expect.holds(facts.revision) {
+            return Ok(Err(CommandError::RevisionMismatch));
+        }
+        let mut stored = self.file.destination(no)?;
+        stored.settings = settings;
+        stored.revision += 1;
+        self.put_destination(no, &stored)?;
+        Ok(Ok(Done::Changed(Box::new(DestinationView::of(no, stored)))))
+    }
+
+    fn create(&mut self, name: Name, settings: Destination) -> Answer {
+        if self.core.directory.len() >= MAX_DESTINATIONS {
+            return Ok(Err(CommandError::TooManyDestinations));
+        }
+        let tenant = self.tenant(&settings.tenant)?;
+        let note = StateNote {
+            state: DestinationState::Active,
+            reason: String::new(),
+            since: self.now.wall,
+            by: "operator".to_owned(),
+        };
+        let stored = StoredDestination { name, settings, note, created_at: self.now.wall, revision: 1 };
+        let facts = Facts::of(&stored, tenant);
+        let no = self.core.schedule.add(facts.gate(), GateMemory::default(), self.now);
+        self.core.directory.put(no, facts);
+        self.file.put_destination(no, &stored)?;
+        Ok(Ok(Done::Created(Box::new(DestinationView::of(no, stored)))))
+    }
+
+    fn tenant(&mut self, name: &Name) -> Result<TenantNo, StoreError> {
+        if let Some(no) = self.core.directory.tenant(name) {
+            return Ok(no);
+        }
+        let no = self.core.directory.next_tenant();
+        self.file.put_tenant(name, no)?;
+        self.core.directory.put_tenant(name.clone(), no);
+        Ok(no)
+    }
+
+    /// Stores a changed destination and lets gate and directory follow.
+    pub(super) fn put_destination(
+        &mut self,
+        no: DestNo,
+        stored: &StoredDestination,
+    ) -> Result<(), StoreError> {
+        self.file.put_destination(no, stored)?;
+        let facts = Facts::of(stored, self.core.directory.facts(no).tenant_no);
+        self.core.schedule.set(no, facts.gate(), self.now);
+        self.core.directory.put(no, facts);
+        self.gates.insert(no);
+        Ok(())
+    }
+
+    fn delete(&mut self, name: &Name, expect: Expect) -> Answer {
+        let Some((no, facts)) = self.core.directory.find(name) else {
+            return Ok(Err(CommandError::DestinationUnknown));
+        };
+        if !expect.holds(facts.revision) {
+            return Ok(Err(CommandError::RevisionMismatch));
+        }
+        let gate = self.core.schedule.view(no, self.now.mono);
+        let waiting = gate.map_or(0, |gate| gate.waiting + u64::from(gate.in_flight));
+        let more = self.file.next_lane(no, 0)?.is_some_and(|(found, _, _)| found == no);
+        if waiting > 0 || more {
+            return Ok(Err(CommandError::WorkWaiting { waiting: waiting.max(1) }));
+        }
+        let mut stored = self.file.destination(no)?;
+        stored.note.state = DestinationState::Deleted;
+        stored.note.since = self.now.wall;
+        stored.revision += 1;
+        self.put_destination(no, &stored)?;
+        Ok(Ok(Done::Deleted))
+    }
+
+    fn set_state(&mut self, name: &Name, verb: StateVerb, reason: String, by: String) -> Answer {
+        let Some((no, _)) = self.core.directory.find(name) else {
+            return Ok(Err(CommandError::DestinationUnknown));
+        };
+        let mut stored = self.file.destination(no)?;
+        let state = verb.applied(stored.note.state);
+        if state != stored.note.state {
+            stored.note = StateNote { state, reason, since: self.now.wall, by };
+            stored.revision += 1;
+            self.put_destination(no, &stored)?;
+        }
+        Ok(Ok(Done::Changed(Box::new(DestinationView::of(no, stored)))))
+    }
+
+    fn with_gate(&mut self, name: &Name, change: impl FnOnce(&mut Self, DestNo)) -> Answer {
+        let Some((no, _)) = self.core.directory.find(name) else {
+            return Ok(Err(CommandError::DestinationUnknown));
+        };
+        change(self, no);
+        self.gates.insert(no);
+        let stored = self.file.destination(no)?;
+        Ok(Ok(Done::Changed(Box::new(DestinationView::of(no, stored)))))
+    }
+
+    /// Writes every gate that changed, once.
+    pub(super) fn write_gates(&mut self) -> Result<(), StoreError> {
+        for no in std::mem::take(&mut self.gates) {
+            let memory = self.core.schedule.memory(no);
+            self.file.put_gate(no, &row(&memory))?;
+        }
+        Ok(())
+    }
+
+    fn retry(&mut self, id: DeliveryId) -> Answer {
+        self.change(id, |it, leased, _, now| it.retry(leased, now).map(|()| Next::Waiting))
+    }
+
+    fn cancel(&mut self, id: DeliveryId) -> Answer {
+        self.change(id, |it, leased, end, _| it.cancel(leased, end))
+    }
+
+    /// Changes one delivery by an operator's word.
+    fn change(
+        &mut self,
+        id: DeliveryId,
+        change: impl FnOnce(
+            &mut Delivery,
+            bool,
+            crate::delivery::End,
+            Timestamp,
+        ) -> Result<Next, crate::delivery::Refused>,
+    ) -> Answer {
+        let mut it = match self.file.delivery(id)? {
+            Found::Delivery(delivery) => *delivery,
+            Found::Damaged => return Ok(Err(CommandError::Damaged)),
+            Found::Nothing => return Ok(Err(CommandError::DeliveryUnknown)),
+        };
+        let lease = self.core.leases.get(&id).map(|out| out.lease);
+        let before = Before::of(&it, lease.as_ref());
+        match change(&mut it, lease.is_some(), self.end(), self.now.wall) {
+            Err(refused) => return Ok(Err(CommandError::Refused(refused))),
+            Ok(Next::Same) => {}
+            Ok(Next::Cancelling) => {
+                self.file.rewrite(&it)?;
+                self.core.leases.entry(id).and_modify(|out| out.record = None);
+            }
+            Ok(Next::Waiting) if self.is_gone(it.destination) => {
+                return Ok(Err(CommandError::DestinationUnknown));
+            }
+            Ok(Next::Waiting | Next::Leased | Next::End(_)) => {
+                self.reopen(before);
+                self.put(before, it, None)?;
+                let Found::Delivery(stored) = self.file.delivery(id)? else {
+                    return Ok(Err(CommandError::Damaged));
+                };
+                it = *stored;
+            }
+        }
+        let view = self.core.view(Arc::new(it), lease);
+        Ok(Ok(Done::Delivery(Box::new(view))))
+    }
+
+    /// What ended is about to wait again.
+    fn reopen(&mut self, before: Before) {
+        if let Before::Terminal { outcome, .. } = before {
+            self.core.sweeps.reopened();
+            self.core.tally.quarantined -= u64::from(outcome == Ending::Quarantined);
+        }
+    }
+
+    /// True when a delivery's destination was deleted: nothing can be sent there again.
+    fn is_gone(&self, no: DestNo) -> bool {
+        self.core.directory.facts(no).state == DestinationState::Deleted
+    }
+}
+
+impl Expect {
+    fn holds(self, revision: u32) -> bool {
+        match self {
+            Expect::Anything => true,
+            Expect::Revision(expected) => expected == revision,
+        }
+    }
+}
+
+/// What of a gate goes to disk.
+fn row(memory: &GateMemory) -> GateRow {
+    let GateMemory { hold, refusals, last_success_at, failing_since, failure_streak } = *memory;
+    GateRow { hold, refusals, last_success_at, failing_since, failure_streak }
+}
+
+/// What of a gate came from disk.
+pub(super) fn memory(row: &GateRow) -> GateMemory {
+    let GateRow { hold, refusals, last_success_at, failing_since, failure_streak } = *row;
+    GateMemory { hold, refusals, last_success_at, failing_since, failure_streak }
+}

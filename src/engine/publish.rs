@@ -1,0 +1,64 @@
+//! Publishing: a picture of the totals, at most four times a second, made from sums that are
+//! kept anyway.
+
+use std::sync::Arc;
+
+use super::live::{ClassLive, DestinationsLive, Live};
+use super::{Core, PUBLISH_EVERY};
+use crate::model::ClassNo;
+use crate::time::{Millis, Now};
+
+/// The windows of the first classes, in the order of their numbers (API.md); others have the last.
+const WINDOWS: [Millis; 3] = [Millis(1_000), Millis(10_000), Millis(300_000)];
+
+impl Core {
+    /// A new picture, if something was committed and the last one is old enough.
+    pub(super) fn publish(&mut self, now: Now, committed: bool) -> Option<Arc<Live>> {
+        let due = self.last_publish.is_none_or(|last| now.mono.since(last) >= PUBLISH_EVERY);
+        if !due || !(committed || self.last_publish.is_none()) {
+            return None;
+        }
+        self.last_publish = Some(now.mono);
+        Some(Arc::new(self.picture(now)))
+    }
+
+    fn picture(&mut self, now: Now) -> Live {
+        let rates = self.tally.rates(now.mono);
+        let (slots, in_flight) = self.schedule.slots();
+        let [active, held, paused, disabled] = self.schedule.states(now.mono);
+        let mut figures = self.tally.figures.clone();
+        figures.leases_expired = self.tally.leases_expired;
+        figures.clock_steps = self.clock.steps;
+        Live {
+            at: now.wall,
+            step: self.step,
+            counting: self.sweeps.counting(),
+            slots,
+            in_flight,
+            accepted_per_second: rates.accepted,
+            finished_per_second: rates.finished,
+            quarantined: self.tally.quarantined,
+            classes: (0..self.tally.classes()).map(|class| self.class(class, rates.claims[class])).collect(),
+            forecast: self.schedule.forecast(now.wall),
+            destinations: DestinationsLive { active, held, paused, disabled },
+            figures,
+        }
+    }
+
+    fn class(&self, place: usize, claims_per_second: f64) -> ClassLive {
+        let class = ClassNo(u8::try_from(place).expect("classes are few"));
+        let waiting = self.schedule.class(class);
+        ClassLive {
+            name: self.directory.class_name(class).clone(),
+            window: WINDOWS.get(place).copied().unwrap_or(WINDOWS[2]),
+            ready: waiting.ready,
+            held: waiting.held,
+            delayed: waiting.delayed,
+            leased: self.tally.leased[place],
+            oldest_ready_at: waiting.oldest_due.filter(|_| waiting.ready > 0),
+            oldest_held_at: waiting.oldest_due.filter(|_| waiting.held > 0),
+            claims_per_second,
+            first_attempt_p95: self.tally.p95(place),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Reports: an attempt has ended, or its lease has. The verdict is durable before the slot that
+//! it frees is used for the same delivery again.
+
+use std::sync::Arc;
+
+use super::command::Report;
+use super::directory::cut;
+use super::{InStep, Out};
+use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, End, Lease, State};
+use crate::model::destination::StateNote;
+use crate::model::{DeliveryId, DestNo, DestinationState, DueEntry, HoldScope};
+use crate::outcome::{self, Asked, Decision, Ending, MaybeSent, Outcome, RetryAfter, Standing, Verdict};
+use crate::schedule::Health;
+use crate::store::{Before, Found, StoreError};
+use crate::time::Timestamp;
+
+impl InStep<'_, '_> {
+    /// Applies a report if its lease is the live one; otherwise notes that it was late.
+    pub(super) fn report(&mut self, report: Report) -> Result<(), StoreError> {
+        let live = self.core.leases.get(&report.id).is_some_and(|out| out.lease.nonce == report.nonce);
+        if !live {
+            return self.late(&report);
+        }
+        let out = self.take_lease(report.id).expect("it was there");
+        self.settle(out, report)
+    }
+
+    /// Takes back every lease whose time is over. Its task is to be cut.
+    pub(super) fn expire_leases(&mut self) -> Result<(), StoreError> {
+        while let Some((_, id)) = self.core.deadlines.first().copied().filter(|(at, _)| *at <= self.now.mono)
+        {
+            let Some(out) = self.take_lease(id) else {
+                self.core.deadlines.pop_first();
+                continue;
+            };
+            self.out.cuts.push(cut(&out.lease));
+            self.core.tally.leases_expired += 1;
+            let report = silent(&out.lease);
+            self.settle(out, report)?;
+        }
+        Ok(())
+    }
+
+    /// Ends an attempt in RAM: lease, deadline and slot are gone.
+    pub(super) fn take_lease(&mut self, id: DeliveryId) -> Option<Out> {
+        let out = self.core.leases.remove(&id)?;
+        self.core.deadlines.remove(&(out.deadline, id));
+        self.core.tally.returned(&out.lease);
+        self.core.schedule.release(out.lease.destination, out.suspect, self.now);
+        Some(out)
+    }
+
+    fn settle(&mut self, out: Out, report: Report) -> Result<(), StoreError> {
+        let record = match out.record {
+            Some(record) => Arc::unwrap_or_clone(record),
+            None => match self.file.delivery(report.id)? {
+                Found::Delivery(delivery) => *delivery,
+                Found::Damaged | Found::Nothing => {
+                    self.core.tally.quarantined += 1;
+                    return self.file.quarantine_damaged(report.id, self.now.wall);
+                }
+            },
+        };
+        self.apply(record, &out.lease, out.epoch, report)
+    }
+
+    fn apply(
+        &mut self,
+        mut it: Delivery,
+        lease: &Lease,
+        epoch: u32,
+        report: Report,
+    ) -> Result<(), StoreError> {
+        let no = it.destination;
+        let decision = self.decide(&it, lease, epoch, &report.outcome);
+        self.learn(no, epoch, &report.outcome, &decision)?;
+        let attempt = attempt(lease, report, &decision);
+        self.core.tally.attempted(&attempt);
+        let before = Before::of(&it, Some(lease));
+        let end = self.end();
+        let moved = it.settle(lease, attempt, decision.verdict, end).map_err(contradiction)?;
+        self.put(before, it, moved.as_ref())
+    }
+
+    fn decide(&self, it: &Delivery, lease: &Lease, epoch: u32, outcome: &Outcome) -> Decision {
+        let proven = self.core.is_clock_proven(self.now);
+        let seen = Standing {
+            id: it.id.0,
+            attempt: lease.attempt,
+            failures: it.failures,
+            interrupted: it.interrupted,
+            max_failures: it.max_failures,
+            expires_at: if proven { it.expires_at } else { Timestamp::MAX },
+            cancelling: it.cancelling,
+            refusals: self.core.schedule.refusals(it.destination, epoch),
+        };
+        outcome::decide(self.core.policy(it.destination), &seen, self.now.wall, outcome)
+    }
+
+    /// What the answer says about the destination.
+    fn learn(
+        &mut self,
+        no: DestNo,
+        epoch: u32,
+        outcome: &Outcome,
+        decision: &Decision,
+    ) -> Result<(), StoreError> {
+        if self.core.schedule.learn(no, epoch, health(outcome, decision), self.now.wall) {
+            self.gates.insert(no);
+        }
+        let scope = self.core.directory.facts(no).hold_scope;
+        if let Some(hold) = decision.hold {
+            self.core.schedule.refused(no, epoch);
+            self.gates.insert(no);
+            if scope == HoldScope::Destination {
+                self.core.schedule.hold(no, hold, false, self.now);
+            }
+        }
+        if decision.gone { self.disable(no) } else { Ok(()) }
+    }
+
+    /// 410: the destination takes no more, and keeps what waits.
+    fn disable(&mut self, no: DestNo) -> Result<(), StoreError> {
+        let mut stored = self.file.destination(no)?;
+        if stored.note.state == DestinationState::Deleted {
+            return Ok(());
+        }
+        stored.note = StateNote {
+            state: DestinationState::Disabled,
+            reason: "the receiver answered 410 Gone".to_owned(),
+            since: self.now.wall,
+            by: "receiver".to_owned(),
+        };
+        stored.revision += 1;
+        self.put_destination(no, &stored)
+    }
+
+    /// Writes a changed delivery with its rows, and follows in RAM.
+    pub(super) fn put(
+        &mut self,
+        before: Before,
+        mut it: Delivery,
+        moved: Option<&Attempt>,
+    ) -> Result<(), StoreError> {
+        if let State::Terminal { outcome, at, .. } = it.state {
+            self.core.tally.finished(it.class, outcome, it.attempts);
+            let keep = self.core.limits.retention.body(outcome);
+            if keep.0 == 0 && it.payload.erased_at.is_none() {
+                it.erase_body(at);
+                self.file.remove_body(it.id, it.body_bytes())?;
+            }
+            self.core.sweeps.ended(at, &self.core.limits.retention);
+        }
+        self.file.replace(before, &it, moved)?;
+        if let Before::Waiting { lane, due, .. } = before {
+            self.core.schedule.remove(it.destination, lane, due, it.id);
+            self.core.count_out(it.destination, lane, due, it.id);
+        }
+        if let State::Waiting { due, lane, .. } = it.state {
+            self.core.count_in(it.destination, lane, due, it.id);
+            self.core.sweeps.ends_at(it.expires_at);
+            let interrupted = it.interrupted > 0;
+            let (attempts, bytes) = (it.attempts, it.body_bytes());
+            let entry = DueEntry { due, id: it.id, attempts, interrupted, bytes };
+            self.core.schedule.insert(it.destination, lane, entry, self.now);
+        }
+        Ok(())
+    }
+
+    /// Where and when something ends, if it ends in this step.
+    pub(super) fn end(&self) -> End {
+        End { at: self.now.wall, step: self.number }
+    }
+
+    /// A report whose lease is over changes nothing, unless it is a 2xx for what has not ended.
+    fn late(&mut self, report: &Report) -> Result<(), StoreError> {
+        self.out.late += 1;
+        if !report.outcome.is_success() {
+            return Ok(());
+        }
+        let Found::Delivery(mut it) = self.file.delivery(report.id)? else { return Ok(()) };
+        let newer = self.core.leases.get(&report.id).map(|out| out.lease);
+        let before = Before::of(&it, newer.as_ref());
+        if !it.settle_late(newer.is_some(), self.end()) {
+            return Ok(());
+        }
+        if let Some(lease) = newer {
+            self.take_lease(report.id);
+            self.out.cuts.push(cut(&lease));
+            it.attempts = lease.attempt;
+        }
+        let moved = it.remember(late_attempt(report));
+        self.put(before, *it, moved.as_ref())
+    }
+}
+
+/// The report of a lease that nobody reported on.
+fn silent(lease: &Lease) -> Report {
+    Report {
+        id: lease.id,
+        nonce: lease.nonce,
+        attempt: lease.attempt,
+        started_at: lease.claimed_at,
+        ended_at: None,
+        outcome: Outcome::MaybeSent(MaybeSent::Interrupted),
+        error: Some("the lease ended without a report".to_owned()),
+        host: None,
+        address: None,
+        response_excerpt: None,
+    }
+}
+
+fn health(outcome: &Outcome, decision: &Decision) -> Health {
+    match outcome {
+        Outcome::Answered { status: 200..=299, .. } => Health::Success,
+        Outcome::Answered { .. } if decision.hold.is_some() => Health::Silent,
+        Outcome::Answered { .. } => Health::Answered,
+        Outcome::MaybeSent(MaybeSent::Interrupted) | Outcome::Damaged => Health::Unknown,
+        Outcome::MaybeSent(MaybeSent::Timeout | MaybeSent::Ambiguous | MaybeSent::InvalidResponse) => {
+            Health::Silent
+        }
+        Outcome::NotSent(outcome::NotSent::Payload) => Health::Unknown,
+        Outcome::NotSent(_) => Health::Silent,
+    }
+}
+
+/// The record of the attempt under `lease`.
+fn attempt(lease: &Lease, report: Report, decision: &Decision) -> Attempt {
+    let next_attempt_at = match decision.verdict {
+        Verdict::Again { due, .. } => Some(due),
+        Verdict::End(_) => None,
+    };
+    Attempt {
+        n: lease.attempt,
+        started_at: report.started_at,
+        ended_at: report.ended_at,
+        result: report.outcome.result(),
+        status: report.outcome.status(),
+        retry_after: asked(&report.outcome, &decision.asked),
+        error: report.error,
+        host: report.host,
+        address: report.address,
+        late: false,
+        next_attempt_at,
+        response_excerpt: report.response_excerpt,
+    }
+}
+
+fn late_attempt(report: &Report) -> Attempt {
+    Attempt {
+        n: report.attempt,
+        started_at: report.started_at,
+        ended_at: report.ended_at,
+        result: report.outcome.result(),
+        status: report.outcome.status(),
+        error: report.error.clone(),
+        host: report.host.clone(),
+        address: report.address.clone(),
+        late: true,
+        retry_after: None,
+        next_attempt_at: None,
+        response_excerpt: None,
+    }
+}
+
+fn asked(outcome: &Outcome, asked: &Asked) -> Option<AskedWait> {
+    let kind = match asked.retry_after {
+        RetryAfter::Absent => return None,
+        RetryAfter::Invalid => AskedKind::Invalid,
+        RetryAfter::Seconds(_) => AskedKind::Seconds,
+        RetryAfter::Date(_) => AskedKind::Date,
+    };
+    let raw = match outcome {
+        Outcome::Answered { headers, .. } => headers.raw(),
+        Outcome::NotSent(_) | Outcome::MaybeSent(_) | Outcome::Damaged => None,
+    };
+    let (applied, clamped) = (asked.applied, asked.clamped);
+    Some(AskedWait { raw, kind, asked: asked.retry_after.wait(), applied, clamped })
+}
+
+/// A lease in RAM whose delivery has ended on disk: the two contradict each other.
+fn contradiction(refused: crate::delivery::Refused) -> StoreError {
+    StoreError::Contradiction(format!("a live lease and its record do not agree: {refused}"))
+}
+
+impl super::Retention {
+    /// How long the body of what ended so is kept.
+    pub(super) fn body(&self, outcome: Ending) -> crate::time::Millis {
+        match outcome {
+            Ending::Delivered => self.delivered_payload,
+            Ending::Rejected
+            | Ending::Exhausted
+            | Ending::Expired
+            | Ending::Cancelled
+            | Ending::PayloadGone
+            | Ending::DestinationGone
+            | Ending::Quarantined => self.failed_payload,
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! How much waits: kept at each insert into and removal from `due`, never by walking.
+//!
+//! By (class, second due), so that what is ready moves with the clock; and by class for what
+//! waits at gates that let nothing through. Memory is bounded by the distinct seconds in which
+//! anything is due, not by what is due in them.
+
+use std::collections::BTreeMap;
+
+use crate::model::{ClassNo, Lane, MAX_CLASSES};
+use crate::time::{Millis, Timestamp};
+
+/// Minutes that the forecast looks ahead (API.md).
+pub const FORECAST_MINUTES: usize = 60;
+
+/// Totals by class.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    classes: [ByClass; MAX_CLASSES],
+    /// The second up to which rows have been counted as due.
+    cursor: u64,
+}
+
+#[derive(Debug, Default)]
+struct ByClass {
+    /// Rows due in each second.
+    seconds: BTreeMap<u64, u64>,
+    /// Rows due at or before the cursor.
+    due: u64,
+    all: u64,
+    /// Rows at closed gates, never attempted and attempted.
+    held_first: u64,
+    held_retry: u64,
+}
+
+/// What waits in one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    pub ready: u64,
+    pub held: u64,
+    pub delayed: u64,
+    /// The oldest due time, to the second, if it has passed.
+    pub oldest_due: Option<Timestamp>,
+}
+
+fn second(due: Timestamp) -> u64 {
+    due.0 / 1_000
+}
+
+impl Counts {
+    /// Lets time pass: what became due since is due now.
+    pub(super) fn advance(&mut self, now: Timestamp) {
+        let to = second(now);
+        for class in &mut self.classes {
+            let moved: u64 = match to.cmp(&self.cursor) {
+                std::cmp::Ordering::Equal => continue,
+                std::cmp::Ordering::Greater => {
+                    class.seconds.range(self.cursor + 1..=to).map(|(_, n)| n).sum()
+                }
+                std::cmp::Ordering::Less => {
+                    class.due = class.seconds.range(..=to).map(|(_, n)| n).sum();
+                    0
+                }
+            };
+            class.due += moved;
+        }
+        self.cursor = to;
+    }
+
+    pub(super) fn insert(&mut self, lane: Lane, due: Timestamp, closed: bool) {
+        let class = &mut self.classes[usize::from(lane.class().0)];
+        *class.seconds.entry(second(due)).or_default() += 1;
+        class.all += 1;
+        class.due += u64::from(second(due) <= self.cursor);
+        if closed {
+            *class.held(lane) += 1;
+        }
+    }
+
+    pub(super) fn remove(&mut self, lane: Lane, due: Timestamp, closed: bool) {
+        let class = &mut self.classes[usize::from(lane.class().0)];
+        let Some(rows) = class.seconds.get_mut(&second(due)) else { return };
+        *rows -= 1;
+        if *rows == 0 {
+            class.seconds.remove(&second(due));
+        }
+        class.all -= 1;
+        class.due -= u64::from(second(due) <= self.cursor);
+        if closed {
+            *class.held(lane) -= 1;
+        }
+    }
+
+    /// A gate with so many rows in a lane has closed or, `opened`, opened.
+    pub(super) fn hold(&mut self, lane: Lane, rows: u32, opened: bool) {
+        let held = self.classes[usize::from(lane.class().0)].held(lane);
+        *held = if opened { held.saturating_sub(rows.into()) } else { *held + u64::from(rows) };
+    }
+
+    /// Everything that waits.
+    pub(super) fn all(&self) -> u64 {
+        self.classes.iter().map(|class| class.all).sum()
+    }
+
+    /// What waits in a class. How much of what is held is due is not known row by row: work that
+    /// was attempted before is taken to be due later, as long as there is that much due later.
+    pub(super) fn waiting(&self, class: ClassNo) -> Waiting {
+        let class = &self.classes[usize::from(class.0)];
+        let later = class.all - class.due;
+        let held_later = class.held_retry.min(later);
+        let held_due = (class.held_first + class.held_retry - held_later).min(class.due);
+        let oldest = class.seconds.keys().next().filter(|oldest| **oldest <= self.cursor);
+        Waiting {
+            ready: class.due - held_due,
+            held: class.held_first + class.held_retry,
+            delayed: (later - held_later).saturating_sub(class.held_first.saturating_sub(class.due)),
+            oldest_due: oldest.map(|second| Timestamp(second * 1_000)),
+        }
+    }
+
+    /// Rows due in each of the next minutes, of all classes.
+    pub(super) fn forecast(&self, now: Timestamp) -> Vec<u64> {
+        let mut minutes = vec![0; FORECAST_MINUTES];
+        let end = now.plus(Millis(60_000 * FORECAST_MINUTES as u64));
+        for class in &self.classes {
+            for (at, rows) in class.seconds.range(second(now) + 1..second(end)) {
+                let minute = usize::try_from((at - second(now)) / 60).unwrap_or(usize::MAX);
+                minutes[minute.min(FORECAST_MINUTES - 1)] += rows;
+            }
+        }
+        minutes
+    }
+}
+
+impl ByClass {
+    fn held(&mut self, lane: Lane) -> &mut u64 {
+        if lane.is_first() { &mut self.held_first } else { &mut self.held_retry }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const URGENT: ClassNo = ClassNo(0);
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp(seconds * 1_000)
+    }
+
+    fn check(counts: &Counts, ready: u64, held: u64, delayed: u64) {
+        let Waiting { ready: r, held: h, delayed: d, oldest_due: _ } = counts.waiting(URGENT);
+        assert_eq!((r, h, d), (ready, held, delayed));
+    }
+
+    #[test]
+    fn rows_become_ready_by_the_clock_alone() {
+        let mut counts = Counts::default();
+        counts.advance(at(100));
+        counts.insert(Lane(0), at(99), false);
+        counts.insert(Lane(1), at(105), false);
+        check(&counts, 1, 0, 1);
+        counts.advance(at(105));
+        check(&counts, 2, 0, 0);
+        counts.advance(at(101));
+        check(&counts, 1, 0, 1);
+        counts.remove(Lane(0), at(99), false);
+        counts.remove(Lane(1), at(105), false);
+        check(&counts, 0, 0, 0);
+        assert_eq!(counts.all(), 0);
+    }
+
+    #[test]
+    fn what_waits_at_a_closed_gate_is_held_and_not_ready() {
+        let mut counts = Counts::default();
+        counts.advance(at(100));
+        for _ in 0..10 {
+            counts.insert(Lane(0), at(99), false);
+        }
+        counts.insert(Lane(1), at(160), false);
+        counts.insert(Lane(0), at(99), false);
+        counts.hold(Lane(0), 10, false);
+        counts.hold(Lane(1), 1, false);
+        check(&counts, 1, 11, 0);
+        counts.hold(Lane(0), 10, true);
+        counts.hold(Lane(1), 1, true);
+        check(&counts, 11, 0, 1);
+    }
+
+    #[test]
+    fn the_forecast_is_by_minute() {
+        let mut counts = Counts::default();
+        counts.advance(at(100));
+        counts.insert(Lane(1), at(101), false);
+        counts.insert(Lane(1), at(165), false);
+        counts.insert(Lane(3), at(165), false);
+        counts.insert(Lane(3), at(100 + 3_600), false);
+        let forecast = counts.forecast(at(100));
+        assert_eq!((forecast[0], forecast[1], forecast.iter().sum::<u64>()), (1, 2, 3));
+    }
+}

@@ -1,0 +1,83 @@
+//! What is read once, at open, and then kept in RAM.
+
+use redb::{ReadableTable, ReadableTableMetadata};
+
+use super::record::{self, GateRow, StoredDestination};
+use super::rows::{damaged, name_of};
+use super::tables::Meta;
+use super::{StoreError, Writing};
+use crate::model::{ClassNo, DeliveryId, DestNo, Name, TenantNo};
+
+/// Everything the engine keeps in RAM, as it was found at open.
+#[derive(Debug, Default)]
+pub(crate) struct Inventory {
+    pub(crate) destinations: Vec<(DestNo, StoredDestination)>,
+    pub(crate) tenants: Vec<(Name, TenantNo)>,
+    pub(crate) classes: Vec<(Name, ClassNo)>,
+    pub(crate) gates: Vec<(DestNo, GateRow)>,
+    pub(crate) quarantined: u64,
+    pub(crate) terminal: u64,
+}
+
+impl Writing<'_> {
+    /// Everything that is kept in RAM.
+    pub(crate) fn inventory(&self) -> Result<Inventory, StoreError> {
+        let mut found = Inventory::default();
+        for row in self.tables.destinations.iter()? {
+            let (no, value) = row?;
+            let no = DestNo(no.value());
+            let stored = record::decode_destination(no, value.value());
+            found.destinations.push((no, stored.map_err(|_| damaged("destination", no.0))?));
+        }
+        for row in self.tables.gates.iter()? {
+            let (no, value) = row?;
+            let no = DestNo(no.value());
+            let gate = record::decode_gate(no, value.value());
+            found.gates.push((no, gate.map_err(|_| damaged("gate", no.0))?));
+        }
+        for row in self.tables.tenants.iter()? {
+            let (name, no) = row?;
+            found.tenants.push((name_of(name.value())?, TenantNo(no.value())));
+        }
+        for row in self.tables.classes.iter()? {
+            let (name, no) = row?;
+            found.classes.push((name_of(name.value())?, ClassNo(no.value())));
+        }
+        found.quarantined = self.tables.quarantine.len()?;
+        found.terminal = self.tables.finished.len()?;
+        Ok(found)
+    }
+}
+
+/// Whose bodies a sweep removes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyKind {
+    Delivered,
+    Failed,
+}
+
+impl BodyKind {
+    fn word(self) -> Meta {
+        match self {
+            BodyKind::Delivered => Meta::DeliveredBodies,
+            BodyKind::Failed => Meta::FailedBodies,
+        }
+    }
+}
+
+impl Writing<'_> {
+    /// How far the sweep of such bodies has come in `finished`.
+    pub(crate) fn body_sweep(&self, kind: BodyKind) -> Result<Option<(u64, DeliveryId)>, StoreError> {
+        self.sweep_cursor(kind.word())
+    }
+
+    /// See [`Writing::body_sweep`].
+    pub(crate) fn put_body_sweep(
+        &mut self,
+        kind: BodyKind,
+        step: u64,
+        id: DeliveryId,
+    ) -> Result<(), StoreError> {
+        self.put_sweep_cursor(kind.word(), step, id)
+    }
+}

@@ -1,0 +1,65 @@
+//! What a send needs, read after the commit that claimed it: record and body, checked against
+//! their checksums and against the lease.
+
+use bytes::{Bytes, BytesMut};
+
+use super::record;
+use super::rows::{part_key, parts};
+use super::{Snapshot, StoreError};
+use crate::delivery::{Delivery, Lease, Source, State};
+
+/// A claimed delivery, ready to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    Ready {
+        delivery: Box<Delivery>,
+        body: Body,
+    },
+    /// Its record or body fails its checksum, or is not what the lease was made from.
+    Damaged,
+}
+
+/// The bytes of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Body(pub Bytes);
+
+impl Snapshot {
+    /// Reads what `lease` is for.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the file cannot be read; damage is [`Loaded::Damaged`].
+    pub fn load(&self, lease: &Lease) -> Result<Loaded, StoreError> {
+        let Some(value) = self.tables.deliveries.get(lease.id.0)? else { return Ok(Loaded::Damaged) };
+        let Ok(delivery) = record::decode_delivery(lease.id, value.value()) else {
+            return Ok(Loaded::Damaged);
+        };
+        if !claimed_from(&delivery, lease) {
+            return Ok(Loaded::Damaged);
+        }
+        Ok(match self.body(&delivery)? {
+            Some(body) => Loaded::Ready { delivery: Box::new(delivery), body },
+            None => Loaded::Damaged,
+        })
+    }
+
+    /// The whole body, or None when a part of it is missing or damaged.
+    fn body(&self, it: &Delivery) -> Result<Option<Body>, StoreError> {
+        let Source::Inline { bytes, .. } = it.payload.source else { return Ok(None) };
+        let mut body = BytesMut::with_capacity(usize::try_from(bytes).unwrap_or(0));
+        for n in 0..parts(bytes) {
+            let Some(value) = self.tables.payloads.get((it.id.0, n))? else { return Ok(None) };
+            match record::unseal_part(&part_key(it.id, n), value.value()) {
+                Ok(part) => body.extend_from_slice(part),
+                Err(record::Damaged) => return Ok(None),
+            }
+        }
+        let whole = body.len() == usize::try_from(bytes).unwrap_or(usize::MAX);
+        Ok(whole.then(|| Body(body.freeze())))
+    }
+}
+
+/// True when the record still says what the index row said that the lease was made from.
+fn claimed_from(it: &Delivery, lease: &Lease) -> bool {
+    let State::Waiting { due, lane, .. } = it.state else { return false };
+    it.destination == lease.destination && due == lease.due && lane == lease.lane
+}

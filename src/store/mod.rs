@@ -1,0 +1,161 @@
+//! The file: every table, every record, and the only `begin` and `commit` in the program.
+//!
+//! Knows nothing of HTTP and reads no clock. Every commit is durable before it returns, in two
+//! phases: an error of the disk can lose the batch that was being written and nothing else.
+//! Any error here is the end of the process; the file is never opened twice in one.
+
+pub mod check;
+mod inspect;
+mod inventory;
+mod list;
+mod load;
+pub mod open;
+mod owner;
+mod read;
+pub mod record;
+mod rows;
+mod tables;
+mod write;
+
+use std::sync::Arc;
+
+use redb::{Database, Durability, ReadableDatabase};
+
+use crate::model::Name;
+use crate::time::Timestamp;
+
+pub(crate) use inventory::{BodyKind, Inventory};
+pub use list::{Between, Cursor, Filter, Order, Page, Shown};
+pub use load::{Body, Loaded};
+pub use open::{OpenError, Opened, Opening, RunNote, open};
+pub use owner::Owner;
+pub use read::{DeliveryView, DestinationView, Snapshot};
+pub(crate) use record::{GateRow, StoredDestination};
+pub(crate) use write::{Before, Found, Place, Writing};
+
+/// Files under this size carry what makes the next open instant in every commit (measured:
+/// about 120 KiB written a commit for each GiB of file); larger ones only when idle.
+pub const QUICK_REPAIR_BELOW: u64 = 1 << 30;
+
+/// The store failed. There is nothing to be done in this process but to end.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("the database file cannot be used: {0}")]
+    Redb(#[from] Box<redb::Error>),
+    #[error("{what} is damaged on disk; run `duehook verify` on a copy and restore the newest backup")]
+    Damaged { what: String },
+    /// An index row and a record do not agree: something wrote what it should not have.
+    #[error("the file contradicts itself: {0}")]
+    Contradiction(String),
+}
+
+macro_rules! from_redb {
+    ($($error:ty),*) => {$(
+        impl From<$error> for StoreError {
+            fn from(error: $error) -> StoreError {
+                StoreError::Redb(Box::new(error.into()))
+            }
+        }
+    )*};
+}
+from_redb!(
+    redb::TransactionError,
+    redb::TableError,
+    redb::StorageError,
+    redb::CommitError,
+    redb::DatabaseError,
+    redb::SetDurabilityError
+);
+
+/// The writer's side of the file. There is one, and the engine owns it.
+pub struct Store {
+    db: Arc<Database>,
+    region: Name,
+}
+
+/// The readers' side: any number, on any thread, one short transaction each.
+#[derive(Clone)]
+pub struct Reader {
+    db: Arc<Database>,
+}
+
+/// How the next open is to be served by this commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Commit {
+    /// Writes what makes the next open instant.
+    QuickRepair,
+    /// Writes less; after a crash the next open walks the file.
+    Plain,
+}
+
+impl Store {
+    /// Wraps a database that was opened and checked.
+    pub(crate) fn new(db: Database, region: Name) -> Store {
+        Store { db: Arc::new(db), region }
+    }
+
+    /// The region that the file is stamped with.
+    #[must_use]
+    pub fn region(&self) -> &Name {
+        &self.region
+    }
+
+    /// A reader of the same file.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        Reader { db: Arc::clone(&self.db) }
+    }
+
+    /// Runs `work` in one write transaction and commits what it wrote, durably. When `work`
+    /// wrote nothing, nothing is committed.
+    pub(crate) fn write<T>(
+        &self,
+        commit: Commit,
+        work: impl FnOnce(&mut Writing<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut txn = self.db.begin_write()?;
+        txn.set_durability(Durability::Immediate)?;
+        txn.set_two_phase_commit(true);
+        txn.set_quick_repair(commit == Commit::QuickRepair);
+        let mut writing = Writing::new(tables::Tables::open(&txn)?);
+        let made = work(&mut writing)?;
+        let wrote = writing.has_written();
+        drop(writing);
+        if wrote {
+            txn.commit()?
+        } else {
+            txn.abort()?
+        }
+        Ok(made)
+    }
+
+    /// Says in the file that this run ends as it should.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it cannot be written.
+    pub fn end_run(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.write(Commit::QuickRepair, |file| open::put_run(file, now, true, 0))
+    }
+
+    /// Closes the file cleanly, if no reader is left: the next open is instant.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the last write of the file fails.
+    pub fn close(self) -> Result<(), StoreError> {
+        match Arc::try_unwrap(self.db) {
+            Ok(db) => Ok(db.close()?),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Reader {
+    /// A picture of the file as of its newest commit. Keep it for one page only: what is freed
+    /// meanwhile stays in the file.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the file cannot be read.
+    pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        Snapshot::new(&self.db.begin_read()?)
+    }
+}

@@ -1,0 +1,278 @@
+//! Opening the file: create it, or recognise it as ours, or look at it without changing a byte.
+//!
+//! *Ours* is a file that this host left there or crashed with ([`super::owner`]); it is opened
+//! as it is. Anything else is inspected first ([`super::inspect`]): a copy made while its server
+//! ran can look whole and be garbage.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use redb::{Builder, Database, StorageBackend};
+
+use super::owner::Owner;
+use super::tables::Meta;
+use super::{Commit, Store, StoreError, inspect};
+use crate::model::{ClassNo, Name};
+use crate::time::{Millis, Timestamp};
+
+/// The format this program writes; a newer one is refused.
+pub const FORMAT: u32 = 1;
+/// Pages kept in RAM. redb's own default of 1 GiB is more than the rest of the server needs.
+pub const CACHE_BYTES: usize = 128 << 20;
+/// A death this soon after a start counts towards a crash loop (DESIGN.md).
+pub const CRASH_WINDOW: Millis = Millis(60_000);
+/// The classes of a new file, in the order of their numbers.
+pub const FIRST_CLASSES: [&str; 3] = ["urgent", "routine", "bulk"];
+/// The region that may be renamed: the one a file gets when none was set.
+pub const UNSET_REGION: &str = "local";
+/// What a redb file begins with.
+const MAGIC: &[u8; 4] = b"redb";
+
+/// What an open needs to be told, because the store reads neither clock nor chance.
+pub struct Opening<'a> {
+    pub region: &'a Name,
+    pub now: Timestamp,
+    /// Names a new file.
+    pub uuid: [u8; 16],
+}
+
+/// A file that is open.
+pub struct Opened {
+    pub store: Store,
+    pub run: RunNote,
+}
+
+/// What the last run left behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunNote {
+    /// The step of the newest commit.
+    pub step: u64,
+    /// Its wall time.
+    pub tick: Timestamp,
+    /// Deaths in a row, each within [`CRASH_WINDOW`] of a start.
+    pub streak: u32,
+    pub epoch: u64,
+}
+
+/// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("{path} is in use by another process")]
+    InUse { path: PathBuf },
+    #[error("{path} {problem}; nothing was changed")]
+    NotOurs { path: PathBuf, problem: String },
+    #[error("the file belongs to region {file}, this server to {asked}; nothing was changed")]
+    OtherRegion { file: String, asked: Name },
+    #[error("the file has format {found}, this program knows {FORMAT}; use a newer duehook")]
+    NewerFormat { found: u32 },
+    #[error("{path}: {error}")]
+    Io { path: PathBuf, error: std::io::Error },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl OpenError {
+    /// 75 where a restart may help, 78 where it will not (API.md, exit codes).
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            OpenError::InUse { .. } | OpenError::Io { .. } | OpenError::Store(StoreError::Redb(_)) => 75,
+            OpenError::NotOurs { .. }
+            | OpenError::OtherRegion { .. }
+            | OpenError::NewerFormat { .. }
+            | OpenError::Store(StoreError::Damaged { .. } | StoreError::Contradiction(_)) => 78,
+        }
+    }
+}
+
+/// Opens the file at `path`, or makes it where there is none. `progress` hears how far a walk
+/// of the file has come, from 0 to 1.
+///
+/// # Errors
+/// [`OpenError`]; a file that is refused has not been changed.
+pub fn open(path: &Path, host: &str, opening: &Opening<'_>, progress: fn(f64)) -> Result<Opened, OpenError> {
+    let io = |error| OpenError::Io { path: path.to_owned(), error };
+    if !fs::exists(path).map_err(io)? {
+        return create(path, opening);
+    }
+    admit(path)?;
+    let owner = Owner::beside(path);
+    if !owner.is_ours(path, host) {
+        inspect::look(path, opening.region)?;
+    }
+    let database = Builder::new()
+        .set_cache_size(CACHE_BYTES)
+        .set_repair_callback(move |session| progress(session.progress()))
+        .open(path)
+        .map_err(|error| from_redb(path, error))?;
+    begin(database, opening)
+}
+
+/// Opens a database on any backend, a new one included: what the simulation runs on.
+///
+/// # Errors
+/// [`OpenError`] as for a file.
+pub fn open_backend(backend: impl StorageBackend, opening: &Opening<'_>) -> Result<Opened, OpenError> {
+    let made = Builder::new().set_cache_size(1 << 20).create_with_backend(backend);
+    begin(made.map_err(|error| from_redb(Path::new("memory"), error))?, opening)
+}
+
+/// Makes a file that nobody else can read, and makes sure that its name is on disk too.
+fn create(path: &Path, opening: &Opening<'_>) -> Result<Opened, OpenError> {
+    let io = |error| OpenError::Io { path: path.to_owned(), error };
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create_new(true).mode(0o600).open(path).map_err(io)?;
+    let made = Builder::new().set_cache_size(CACHE_BYTES).create_file(file);
+    let opened = begin(made.map_err(|error| from_redb(path, error))?, opening)?;
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)?;
+    Ok(opened)
+}
+
+/// What can be said against a file before it is opened.
+fn admit(path: &Path) -> Result<(), OpenError> {
+    let io = |error| OpenError::Io { path: path.to_owned(), error };
+    let refused = |problem: &str| OpenError::NotOurs { path: path.to_owned(), problem: problem.to_owned() };
+    let about = fs::symlink_metadata(path).map_err(io)?;
+    if !about.is_file() {
+        return Err(refused("is not a regular file"));
+    }
+    if about.mode() & 0o077 != 0 {
+        return Err(refused("can be read by others: chmod 600 it"));
+    }
+    if about.len() == 0 {
+        return Err(refused("is empty: remove it to begin anew, or restore a backup"));
+    }
+    let mut magic = [0; 4];
+    let mut file = File::open(path).map_err(io)?;
+    file.read_exact(&mut magic).map_err(io)?;
+    if &magic == MAGIC { Ok(()) } else { Err(refused("is not a duehook file")) }
+}
+
+pub(super) fn from_redb(path: &Path, error: redb::DatabaseError) -> OpenError {
+    let path = path.to_owned();
+    match error {
+        redb::DatabaseError::DatabaseAlreadyOpen => OpenError::InUse { path },
+        redb::DatabaseError::Storage(redb::StorageError::Corrupted(what)) => {
+            OpenError::NotOurs { path, problem: format!("is corrupt ({what}): restore the newest backup") }
+        }
+        other => OpenError::Store(other.into()),
+    }
+}
+
+/// The first commit of a run: stamps a new file, checks an old one, and counts the start.
+fn begin(database: Database, opening: &Opening<'_>) -> Result<Opened, OpenError> {
+    let mut store = Store::new(database, opening.region.clone());
+    let stamp = store.write(Commit::QuickRepair, |file| {
+        let stamp = Stamp::read(file)?;
+        if stamp.refusal(opening.region).is_none() {
+            stamp.begin_run(file, opening)?;
+        }
+        Ok(stamp)
+    })?;
+    if let Some(refusal) = stamp.refusal(opening.region) {
+        return Err(refusal);
+    }
+    store.region = opening.region.clone();
+    Ok(Opened { store, run: stamp.note() })
+}
+
+/// What `meta` says of a file.
+pub(super) struct Stamp {
+    format: Option<u32>,
+    region: Option<String>,
+    epoch: u64,
+    tick: (u64, u64),
+    /// Start of the last run, whether it ended cleanly, its streak.
+    run: Option<(u64, bool, u32)>,
+}
+
+impl Stamp {
+    pub(super) fn read(file: &super::Writing<'_>) -> Result<Stamp, StoreError> {
+        Stamp::from(|word| file.meta(word))
+    }
+
+    pub(super) fn from(
+        get: impl Fn(Meta) -> Result<Option<Vec<u8>>, StoreError>,
+    ) -> Result<Stamp, StoreError> {
+        let region = get(Meta::Region)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let tick = get(Meta::Tick)?.unwrap_or_default();
+        let run = get(Meta::Run)?;
+        Ok(Stamp {
+            format: get(Meta::Format)?.map(|bytes| u32::from_le_bytes(bytes_at(&bytes, 0))),
+            region,
+            epoch: get(Meta::Epoch)?.map_or(0, |bytes| u64::from_le_bytes(bytes_at(&bytes, 0))),
+            tick: (u64::from_le_bytes(bytes_at(&tick, 0)), u64::from_le_bytes(bytes_at(&tick, 8))),
+            run: run.map(|bytes| {
+                let streak = u32::from_le_bytes(bytes_at(&bytes, 9));
+                (u64::from_le_bytes(bytes_at(&bytes, 0)), bytes.get(8) == Some(&1), streak)
+            }),
+        })
+    }
+
+    /// Why a server of `region` must not use the file; None for a file without a stamp, too.
+    pub(super) fn refusal(&self, region: &Name) -> Option<OpenError> {
+        if let Some(found) = self.format.filter(|found| *found > FORMAT) {
+            return Some(OpenError::NewerFormat { found });
+        }
+        let file = self.region.as_deref().filter(|file| *file != region.as_str() && *file != UNSET_REGION)?;
+        Some(OpenError::OtherRegion { file: file.to_owned(), asked: region.clone() })
+    }
+
+    pub(super) fn is_stamped(&self) -> bool {
+        self.format.is_some() && self.region.is_some()
+    }
+
+    fn begin_run(&self, file: &mut super::Writing<'_>, opening: &Opening<'_>) -> Result<(), StoreError> {
+        if !self.is_stamped() {
+            file.put_meta(Meta::Format, &FORMAT.to_le_bytes())?;
+            file.put_meta(Meta::Uuid, &opening.uuid)?;
+            for (no, class) in (0..).zip(FIRST_CLASSES) {
+                file.put_class(&class.parse().expect("it is a name"), ClassNo(no))?;
+            }
+        }
+        file.put_meta(Meta::Region, opening.region.as_str().as_bytes())?;
+        file.put_meta(Meta::Epoch, &(self.epoch + 1).to_le_bytes())?;
+        put_run(file, opening.now, false, self.streak())
+    }
+
+    /// Deaths in a row, the last run's included if it died soon after its start.
+    fn streak(&self) -> u32 {
+        match self.run {
+            Some((started, false, streak)) if self.tick.1.saturating_sub(started) < CRASH_WINDOW.0 => {
+                streak.saturating_add(1)
+            }
+            Some(_) | None => 0,
+        }
+    }
+
+    fn note(&self) -> RunNote {
+        let (step, tick) = (self.tick.0, Timestamp(self.tick.1));
+        RunNote { step, tick, streak: self.streak(), epoch: self.epoch + 1 }
+    }
+}
+
+/// Says in the file that a run began or, `clean`, that it ended as it should.
+pub(super) fn put_run(
+    file: &mut super::Writing<'_>,
+    started: Timestamp,
+    clean: bool,
+    streak: u32,
+) -> Result<(), StoreError> {
+    let mut value = [0; 13];
+    value[..8].copy_from_slice(&started.0.to_le_bytes());
+    value[8] = u8::from(clean);
+    value[9..].copy_from_slice(&streak.to_le_bytes());
+    file.put_meta(Meta::Run, &value)
+}
+
+/// `N` bytes from `at`, zero where there are none.
+fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut out = [0; N];
+    for (to, from) in out.iter_mut().zip(bytes.get(at..).unwrap_or_default()) {
+        *to = *from;
+    }
+    out
+}

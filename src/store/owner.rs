@@ -1,0 +1,124 @@
+//! The note beside the file that says who last had it: how a file is known to be ours.
+//!
+//! It is ours when host, device and inode agree and the file was last changed when we say:
+//! exactly then if it was closed, within [`SLACK`] of the last heartbeat if we crashed. `cp`
+//! over the file keeps the inode but not the time of change. Losing the note costs one check.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::{Millis, Timestamp};
+
+/// How much later than the last heartbeat a crashed file may have been changed.
+pub const SLACK: Millis = Millis(5_000);
+/// How often the heartbeat is written while there are commits: well inside [`SLACK`].
+pub const HEARTBEAT: Millis = Millis(2_000);
+
+/// Where the note is.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    note: PathBuf,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Note {
+    host: String,
+    device: u64,
+    inode: u64,
+    /// When the run began: tells one run from the next.
+    run: u64,
+    last: Last,
+}
+
+/// How the file was last seen by its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Last {
+    Closed { size: u64, ctime_ns: i128 },
+    Alive { at_ms: u64 },
+}
+
+impl Owner {
+    /// The note beside the file at `path`.
+    #[must_use]
+    pub fn beside(path: &Path) -> Owner {
+        let mut note = path.as_os_str().to_owned();
+        note.push(".owner");
+        Owner { note: note.into() }
+    }
+
+    /// True when the file at `path` is as `host` left it.
+    #[must_use]
+    pub fn is_ours(&self, path: &Path, host: &str) -> bool {
+        let note = fs::read(&self.note).ok().and_then(|text| serde_json::from_slice::<Note>(&text).ok());
+        let (Some(note), Ok(file)) = (note, fs::metadata(path)) else { return false };
+        let same = note.host == host && note.device == file.dev() && note.inode == file.ino();
+        same && agrees(note.last, file.len(), ctime_ns(&file))
+    }
+
+    /// Says that the file is open and was changed no later than a little after `now`.
+    ///
+    /// # Errors
+    /// Any error of the file system; the next open then checks the file.
+    pub fn heartbeat(&self, path: &Path, host: &str, run: Timestamp, now: Timestamp) -> std::io::Result<()> {
+        self.write(path, host, run, |_| Last::Alive { at_ms: now.0 })
+    }
+
+    /// Says that the file was closed and is not changed any more.
+    ///
+    /// # Errors
+    /// Any error of the file system; the next open then checks the file.
+    pub fn closed(&self, path: &Path, host: &str, run: Timestamp) -> std::io::Result<()> {
+        self.write(path, host, run, |file| Last::Closed { size: file.len(), ctime_ns: ctime_ns(file) })
+    }
+
+    fn write(
+        &self,
+        path: &Path,
+        host: &str,
+        run: Timestamp,
+        last: impl FnOnce(&fs::Metadata) -> Last,
+    ) -> std::io::Result<()> {
+        let file = fs::metadata(path)?;
+        let (device, inode) = (file.dev(), file.ino());
+        let note = Note { host: host.to_owned(), device, inode, run: run.0, last: last(&file) };
+        let mut new = self.note.clone().into_os_string();
+        new.push(".new");
+        fs::write(&new, serde_json::to_vec(&note)?)?;
+        fs::rename(&new, &self.note)
+    }
+}
+
+fn ctime_ns(file: &fs::Metadata) -> i128 {
+    i128::from(file.ctime()) * 1_000_000_000 + i128::from(file.ctime_nsec())
+}
+
+fn agrees(last: Last, size: u64, ctime: i128) -> bool {
+    match last {
+        Last::Closed { size: recorded, ctime_ns } => size == recorded && ctime == ctime_ns,
+        Last::Alive { at_ms } => ctime <= i128::from(at_ms + SLACK.0) * 1_000_000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_ours_when_it_was_not_changed_since() {
+        let closed = Last::Closed { size: 10, ctime_ns: 5_000_000_000 };
+        let alive = Last::Alive { at_ms: 5_000 };
+        let check = |last, size, ctime_ms: i128, want: bool| {
+            assert_eq!(agrees(last, size, ctime_ms * 1_000_000), want, "{last:?} {size} {ctime_ms}");
+        };
+        check(closed, 10, 5_000, true);
+        check(closed, 10, 5_001, false);
+        check(closed, 11, 5_000, false);
+        check(alive, 99, 4_000, true);
+        check(alive, 99, 10_000, true);
+        check(alive, 99, 10_001, false);
+    }
+}

@@ -1,0 +1,91 @@
+//! The codec: how a record becomes bytes, and the only place that knows.
+//!
+//! A value is a version byte, the `bincode` form of a disk struct, and the CRC32C of key,
+//! version and form: redb does not check a page when it reads it. A stored number never changes
+//! its meaning; a change of a struct here is a new version and a migration. (`bincode` is no
+//! longer maintained, hence the exact pin and this isolation.)
+
+mod delivery;
+mod destination;
+
+use bincode::{BorrowDecode, Encode};
+
+pub(super) use delivery::{decode_attempt, decode_delivery, encode_attempt, encode_delivery};
+pub(crate) use destination::{GateRow, StoredDestination};
+pub(super) use destination::{decode_destination, decode_gate, encode_destination, encode_gate};
+
+/// Bytes do not say what they should: a bit has changed on disk, or they were never ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the checksum or the form of a record is wrong")]
+pub struct Damaged;
+
+/// The only version there is.
+const VERSION: u8 = 1;
+/// No record is longer: 32 headers of 1 KiB, 8 labels and 5 attempts fit with room to spare. A
+/// length that lies cannot make us allocate more.
+const MAX_RECORD: usize = 128 * 1024;
+const CRC_BYTES: usize = 4;
+
+const fn form() -> impl bincode::config::Config {
+    bincode::config::standard().with_limit::<MAX_RECORD>()
+}
+
+/// The value that is stored under `key`.
+fn seal(key: &[u8], record: &impl Encode) -> Vec<u8> {
+    let mut value = Vec::with_capacity(256);
+    value.push(VERSION);
+    bincode::encode_into_std_write(record, &mut value, form()).expect("a checked record fits its limit");
+    close(key, value)
+}
+
+/// The record in `value`, if every byte of it is accounted for.
+fn unseal<'a, R: BorrowDecode<'a, ()>>(key: &[u8], value: &'a [u8]) -> Result<R, Damaged> {
+    let body = inside(key, value)?;
+    let (record, used) = bincode::borrow_decode_from_slice(body, form()).map_err(|_| Damaged)?;
+    if used == body.len() { Ok(record) } else { Err(Damaged) }
+}
+
+/// One part of a body, as it is stored under `key`.
+pub(super) fn seal_part(key: &[u8], part: &[u8]) -> Vec<u8> {
+    let mut value = Vec::with_capacity(part.len() + 1 + CRC_BYTES);
+    value.push(VERSION);
+    value.extend_from_slice(part);
+    close(key, value)
+}
+
+/// The bytes of one part of a body.
+pub(super) fn unseal_part<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Damaged> {
+    inside(key, value)
+}
+
+fn close(key: &[u8], mut value: Vec<u8>) -> Vec<u8> {
+    let crc = crc32c::crc32c_append(crc32c::crc32c(key), &value);
+    value.extend_from_slice(&crc.to_le_bytes());
+    value
+}
+
+fn inside<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Damaged> {
+    let (sealed, crc) = value.split_last_chunk::<CRC_BYTES>().ok_or(Damaged)?;
+    if crc32c::crc32c_append(crc32c::crc32c(key), sealed) != u32::from_le_bytes(*crc) {
+        return Err(Damaged);
+    }
+    match sealed {
+        [VERSION, body @ ..] => Ok(body),
+        _ => Err(Damaged),
+    }
+}
+
+/// The place of `value` among `all`: its frozen disk code.
+fn code<T: PartialEq>(all: &[T], value: &T) -> u8 {
+    let place = all.iter().position(|one| one == value);
+    u8::try_from(place.expect("every variant is listed")).expect("fewer than 256 variants")
+}
+
+/// The variant that a disk code stands for.
+fn coded<T: Copy>(all: &[T], code: u8) -> Result<T, Damaged> {
+    all.get(usize::from(code)).copied().ok_or(Damaged)
+}
+
+#[cfg(test)]
+#[path = "record/tests.rs"]
+mod tests;

@@ -1,0 +1,191 @@
+//! Golden bytes, round trips, and every way in which a record can be wrong.
+
+use super::*;
+use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Payload, Source, State};
+use crate::model::destination::StateNote;
+use crate::model::{
+    ClassNo, DeliveryId, DestNo, Destination, DestinationState, Header, HoldScope, Lane, TenantNo,
+};
+use crate::outcome::{AttemptResult, Clamped, Ending, Hold, HoldReason, NextReason};
+use crate::time::{Millis, Timestamp};
+use proptest::prelude::*;
+
+fn attempt(n: u32) -> Attempt {
+    Attempt {
+        n,
+        started_at: Timestamp(1_000),
+        ended_at: Some(Timestamp(1_020)),
+        result: AttemptResult::RateLimited,
+        status: Some(429),
+        error: Some("e".into()),
+        host: Some("h".into()),
+        address: Some("192.0.2.1:443".into()),
+        late: true,
+        retry_after: Some(AskedWait {
+            raw: Some("120".into()),
+            kind: AskedKind::Seconds,
+            asked: Some(Millis(120_000)),
+            applied: Some(Millis(121_000)),
+            clamped: Some(Clamped::Max),
+        }),
+        next_attempt_at: Some(Timestamp(122_020)),
+        response_excerpt: Some(vec![0x80, 0]),
+    }
+}
+
+/// Every field is set, so that a field that is lost shows.
+fn delivery() -> Delivery {
+    Delivery {
+        id: DeliveryId(7),
+        tenant: TenantNo(1),
+        destination: DestNo(2),
+        class: ClassNo(1),
+        region: "eu".parse().unwrap(),
+        key: Some("k:1".parse().unwrap()),
+        created_at: Timestamp(1_768_478_400_000),
+        not_before: Some(Timestamp(1_768_478_400_001)),
+        max_age: Millis(259_200_000),
+        expires_at: Timestamp(1_768_737_600_001),
+        max_failures: 9,
+        state: State::Waiting {
+            due: Timestamp(1_768_478_401_000),
+            lane: Lane(3),
+            reason: NextReason::Backoff,
+        },
+        attempts: 3,
+        failures: 1,
+        throttles: 2,
+        interrupted: 1,
+        revision: 5,
+        cancelling: true,
+        first_attempt_at: Some(Timestamp(1_768_478_400_500)),
+        payload: Payload {
+            source: Source::Inline { bytes: 812, sha256: [7; 32] },
+            erased_at: Some(Timestamp(3)),
+        },
+        content_type: "application/json".into(),
+        headers: vec![Header::new("x-a", "b").unwrap()],
+        labels: vec![("l".into(), "v".into())],
+        log: vec![attempt(3)],
+    }
+}
+
+fn stored() -> StoredDestination {
+    StoredDestination {
+        name: "shop-eu".parse().unwrap(),
+        settings: Destination {
+            tenant: "acme".parse().unwrap(),
+            url: "https://example.com/hook".parse().unwrap(),
+            concurrency_max: 8,
+            policy: "default".parse().unwrap(),
+            timeout: Millis(15_000),
+            connect_timeout: Millis(5_000),
+            headers: vec![Header::new("x-a", "b").unwrap()],
+            allow_cidrs: vec!["10.0.0.0/8".parse().unwrap()],
+            hold_scope: HoldScope::Delivery,
+        },
+        note: StateNote {
+            state: DestinationState::Paused,
+            reason: "r".into(),
+            since: Timestamp(5),
+            by: "operator".into(),
+        },
+        created_at: Timestamp(4),
+        revision: 6,
+    }
+}
+
+fn gate() -> GateRow {
+    GateRow {
+        hold: Some(Hold { until: Timestamp(99), reason: HoldReason::Unavailable }),
+        refusals: 2,
+        last_success_at: Some(Timestamp(1)),
+        failing_since: Some(Timestamp(2)),
+        failure_streak: 3,
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn everything_comes_back_as_it_went() {
+    let it = delivery();
+    assert_eq!(decode_delivery(it.id, &encode_delivery(&it)), Ok(it));
+    let ended = Delivery {
+        key: None,
+        state: State::Terminal { outcome: Ending::Quarantined, at: Timestamp(9), step: 44 },
+        payload: Payload {
+            source: Source::Reference { uri: "file:///a".into(), sha256: Some([1; 32]) },
+            erased_at: None,
+        },
+        ..delivery()
+    };
+    assert_eq!(decode_delivery(ended.id, &encode_delivery(&ended)), Ok(ended.clone()));
+    assert_eq!(decode_attempt(ended.id, 3, &encode_attempt(ended.id, &attempt(3))), Ok(attempt(3)));
+    assert_eq!(decode_destination(DestNo(2), &encode_destination(DestNo(2), &stored())), Ok(stored()));
+    assert_eq!(decode_gate(DestNo(2), &encode_gate(DestNo(2), &gate())), Ok(gate()));
+}
+
+/// The bytes of version 1. A change here is a change of the format: a new version, a migration.
+#[test]
+fn the_bytes_of_version_1_are_frozen() {
+    insta::assert_snapshot!(hex(&encode_delivery(&delivery())), @"0101020102657501036b3a31fd00de86c19b01000001fd01de86c19b010000fc0014730ffd01f2f9d09b0100000900fde8e186c19b010000030303010201050101fdf4df86c19b01000000fb2c0307070707070707070707070707070707070707070707070707070707070707070103106170706c69636174696f6e2f6a736f6e0103782d61016201016c01760103fbe80301fbfc030201fbad01010165010168010d3139322e302e322e313a343433010101033132300001fcc0d4010001fca8d80100010101fca4dc010001028000e3e4edbd");
+    insta::assert_snapshot!(hex(&encode_attempt(DeliveryId(7), &attempt(1))), @"0101fbe80301fbfc030201fbad01010165010168010d3139322e302e322e313a343433010101033132300001fcc0d4010001fca8d80100010101fca4dc010001028000d0032903");
+    insta::assert_snapshot!(hex(&encode_destination(DestNo(2), &stored())), @"010773686f702d65750461636d651868747470733a2f2f6578616d706c652e636f6d2f686f6f6b080764656661756c74fb983afb88130103782d610162010a31302e302e302e302f380101017205086f70657261746f7204061f288033");
+    insta::assert_snapshot!(hex(&encode_gate(DestNo(2), &gate())), @"01016301020101010203d632c769");
+    insta::assert_snapshot!(hex(&seal_part(&[1, 2], b"abc")), @"01616263befe5243");
+}
+
+/// Disk codes are places in these lists: what is there keeps its place for ever.
+#[test]
+fn disk_codes_are_frozen() {
+    let ends: Vec<_> = Ending::ALL.iter().map(|end| end.as_str()).collect();
+    insta::assert_snapshot!(ends.join(" "), @"delivered rejected exhausted expired cancelled payload_gone destination_gone quarantined");
+    let reasons: Vec<_> = NextReason::ALL.iter().map(|reason| reason.as_str()).collect();
+    insta::assert_snapshot!(reasons.join(" "), @"new scheduled rate_limited backoff payload lease_expired sender_restart operator");
+    let results: Vec<_> = AttemptResult::ALL.iter().map(|result| result.as_str()).collect();
+    insta::assert_snapshot!(results.join(" "), @"success redirect rate_limited client_error server_error timeout ambiguous invalid_response interrupted connect tls dns blocked not_processed payload");
+}
+
+#[test]
+fn a_record_under_another_key_is_damaged() {
+    let value = encode_delivery(&delivery());
+    assert_eq!(decode_delivery(DeliveryId(8), &value), Err(Damaged));
+    assert_eq!(unseal_part(&[1, 3], &seal_part(&[1, 2], b"abc")), Err(Damaged));
+    assert_eq!(unseal_part(&[1, 2], &seal_part(&[1, 2], b"")), Ok(&b""[..]));
+}
+
+/// T13: whichever bit changes, it shows.
+#[test]
+fn t13_every_single_bit_counts() {
+    let value = encode_delivery(&delivery());
+    for bit in 0..value.len() * 8 {
+        let mut flipped = value.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(decode_delivery(DeliveryId(7), &flipped), Err(Damaged), "bit {bit}");
+    }
+}
+
+#[test]
+fn bytes_that_are_left_over_are_damage() {
+    let mut value = encode_delivery(&delivery());
+    value.truncate(value.len() - CRC_BYTES);
+    value.push(0);
+    assert_eq!(decode_delivery(DeliveryId(7), &close(&7_u128.to_be_bytes(), value)), Err(Damaged));
+}
+
+proptest! {
+    /// Any bytes, even under a right checksum, are a record or damage, never a panic.
+    #[test]
+    fn any_bytes_are_decided(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut sealed = vec![VERSION];
+        sealed.extend_from_slice(&bytes);
+        let value = close(&7_u128.to_be_bytes(), sealed);
+        if let Ok(it) = decode_delivery(DeliveryId(7), &value) {
+            prop_assert!(decode_delivery(DeliveryId(7), &encode_delivery(&it)) == Ok(it));
+        }
+        prop_assert!(decode_delivery(DeliveryId(7), &bytes).is_err());
+    }
+}

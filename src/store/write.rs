@@ -1,0 +1,435 @@
+//! What the engine does to the file, named by intent. A record and its index rows change
+//! together, in [`Writing::accept`], [`Writing::replace`] and [`Writing::forget`], and nowhere else.
+
+use redb::ReadableTable;
+
+use super::StoreError;
+use super::record::{self, GateRow, StoredDestination};
+use super::rows::{self, damaged, entry, key_row, lease, part_key, parts};
+use super::tables::{DueRow, MAX_ATTEMPT_ROWS, Meta, PART_BYTES, Tables, meta};
+use crate::delivery::{Attempt, Delivery, Lease, State};
+use crate::model::TenantNo;
+use crate::model::{ClassNo, DeliveryId, DestNo, DestinationState, DueEntry, IdempotencyKey, Lane, Name};
+use crate::outcome::Ending;
+use crate::time::Timestamp;
+
+/// One write transaction, in the engine's words.
+pub(crate) struct Writing<'txn> {
+    pub(super) tables: Tables<'txn>,
+    wrote: bool,
+}
+
+/// What a look-up of a record found.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Delivery(Box<Delivery>),
+    Damaged,
+    Nothing,
+}
+
+/// Where a new delivery goes: to its lane, or out at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'a> {
+    Due,
+    Leased(&'a Lease),
+}
+
+/// The index rows a delivery had before a change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Before {
+    Waiting { lane: Lane, due: Timestamp, expires_at: Timestamp },
+    Leased { fresh: bool, expires_at: Timestamp },
+    Terminal { step: u64, outcome: Ending },
+}
+
+impl Before {
+    /// The rows of `delivery` as it stands; `lease` is its lease, if it has one.
+    pub(crate) fn of(delivery: &Delivery, lease: Option<&Lease>) -> Before {
+        let expires_at = delivery.expires_at;
+        match (delivery.state, lease) {
+            (State::Terminal { outcome, step, .. }, _) => Before::Terminal { step, outcome },
+            (State::Waiting { .. }, Some(lease)) => Before::Leased { fresh: lease.fresh, expires_at },
+            (State::Waiting { due, lane, .. }, None) => Before::Waiting { lane, due, expires_at },
+        }
+    }
+}
+
+impl<'txn> Writing<'txn> {
+    pub(super) fn new(tables: Tables<'txn>) -> Writing<'txn> {
+        Writing { tables, wrote: false }
+    }
+
+    /// True when there is something to commit.
+    pub(crate) fn has_written(&self) -> bool {
+        self.wrote
+    }
+
+    /// The record of `id`.
+    pub(crate) fn delivery(&self, id: DeliveryId) -> Result<Found, StoreError> {
+        let Some(value) = self.tables.deliveries.get(id.0)? else { return Ok(Found::Nothing) };
+        Ok(match record::decode_delivery(id, value.value()) {
+            Ok(delivery) => Found::Delivery(Box::new(delivery)),
+            Err(record::Damaged) => Found::Damaged,
+        })
+    }
+
+    /// The delivery that a producer's key names, if its record is still there.
+    pub(crate) fn key_owner(
+        &self,
+        tenant: TenantNo,
+        key: &IdempotencyKey,
+        destination: DestNo,
+    ) -> Result<Option<DeliveryId>, StoreError> {
+        let row = key_row(tenant, key, destination);
+        Ok(self.tables.keys.get(&*row)?.map(|id| DeliveryId(id.value())))
+    }
+
+    /// Stores a new delivery, its body, its key, and its place. Its id must be new.
+    pub(crate) fn accept(&mut self, it: &Delivery, body: &[u8], place: Place<'_>) -> Result<(), StoreError> {
+        self.wrote = true;
+        let taken = self.tables.deliveries.insert(it.id.0, &*record::encode_delivery(it))?.is_some();
+        refuse(taken, || format!("the new id {} is taken", it.id))?;
+        for (n, part) in (0_u16..).zip(body.chunks(PART_BYTES)) {
+            let value = record::seal_part(&part_key(it.id, n), part);
+            self.tables.payloads.insert((it.id.0, n), &*value)?;
+        }
+        if let Some(key) = &it.key {
+            self.tables.keys.insert(&*key_row(it.tenant, key, it.destination), it.id.0)?;
+        }
+        match place {
+            Place::Due => self.insert_waiting(it),
+            Place::Leased(lease) => self.insert_lease(lease),
+        }
+    }
+
+    /// Takes a waiting delivery's due row away and puts its lease there.
+    pub(crate) fn claim(&mut self, lease: &Lease) -> Result<(), StoreError> {
+        self.wrote = true;
+        let row = (lease.destination.0, lease.lane.0, lease.due.0, lease.id.0);
+        self.remove_due(row)?;
+        self.insert_lease(lease)
+    }
+
+    /// Writes the changed record and moves its index rows from where they were to where its
+    /// state says. `moved` is the attempt that no longer fits in the record.
+    pub(crate) fn replace(
+        &mut self,
+        before: Before,
+        after: &Delivery,
+        moved: Option<&Attempt>,
+    ) -> Result<(), StoreError> {
+        self.remove_rows(before, after)?;
+        match after.state {
+            State::Waiting { .. } => self.insert_waiting(after)?,
+            State::Terminal { outcome, at, step } => {
+                self.tables.finished.insert((step, after.id.0), at.0)?;
+                if outcome == Ending::Quarantined {
+                    self.tables.quarantine.insert(after.id.0, at.0)?;
+                }
+            }
+        }
+        if let Some(attempt) = moved {
+            self.keep_attempt(after.id, attempt)?;
+        }
+        self.rewrite(after)
+    }
+
+    fn remove_rows(&mut self, before: Before, after: &Delivery) -> Result<(), StoreError> {
+        let id = after.id.0;
+        match before {
+            Before::Waiting { lane, due, expires_at } => {
+                self.remove_due((after.destination.0, lane.0, due.0, id))?;
+                let gone = self.tables.ends.remove((expires_at.0, id))?.is_none();
+                refuse(gone, || format!("{} waits without a row in ends", after.id))
+            }
+            Before::Leased { fresh, expires_at } => {
+                let gone = self.tables.leases.remove(id)?.is_none();
+                refuse(gone, || format!("{} has no lease row", after.id))?;
+                if !fresh {
+                    self.tables.ends.remove((expires_at.0, id))?;
+                }
+                Ok(())
+            }
+            Before::Terminal { step, outcome } => {
+                if outcome == Ending::Quarantined {
+                    self.tables.quarantine.remove(id)?;
+                }
+                let gone = self.tables.finished.remove((step, id))?.is_none();
+                refuse(gone, || format!("{} ended without a row in finished", after.id))
+            }
+        }
+    }
+
+    /// Writes a record whose index rows stay as they are.
+    pub(crate) fn rewrite(&mut self, it: &Delivery) -> Result<(), StoreError> {
+        self.wrote = true;
+        self.tables.deliveries.insert(it.id.0, &*record::encode_delivery(it))?;
+        Ok(())
+    }
+
+    /// Removes the body's bytes; the record says so itself.
+    pub(crate) fn remove_body(&mut self, id: DeliveryId, bytes: u32) -> Result<(), StoreError> {
+        self.wrote = true;
+        for n in 0..parts(bytes) {
+            self.tables.payloads.remove((id.0, n))?;
+        }
+        Ok(())
+    }
+
+    /// Removes every trace of a delivery that has ended.
+    pub(crate) fn forget(&mut self, it: &Delivery) -> Result<(), StoreError> {
+        let State::Terminal { step, .. } = it.state else {
+            return Err(StoreError::Contradiction(format!("{} is to be forgotten but waits", it.id)));
+        };
+        self.remove_body(it.id, it.body_bytes())?;
+        if let Some(key) = &it.key {
+            self.tables.keys.remove(&*key_row(it.tenant, key, it.destination))?;
+        }
+        self.forget_damaged(step, it.id)
+    }
+
+    /// Removes what can be found of a delivery whose record cannot be read.
+    pub(crate) fn forget_damaged(&mut self, step: u64, id: DeliveryId) -> Result<(), StoreError> {
+        self.wrote = true;
+        self.tables.attempts.retain_in((id.0, 0)..=(id.0, u32::MAX), |_, _| false)?;
+        self.tables.quarantine.remove(id.0)?;
+        self.tables.finished.remove((step, id.0))?;
+        self.tables.deliveries.remove(id.0)?;
+        Ok(())
+    }
+
+    /// Takes the lease of a delivery whose record cannot be read: it is never sent again, and
+    /// is listed as quarantined.
+    pub(crate) fn quarantine_damaged(&mut self, id: DeliveryId, at: Timestamp) -> Result<(), StoreError> {
+        self.wrote = true;
+        self.tables.leases.remove(id.0)?;
+        self.tables.quarantine.insert(id.0, at.0)?;
+        Ok(())
+    }
+
+    /// Removes a row of `ends` whose delivery is leased or gone: a report, if any, will look.
+    pub(crate) fn drop_end(&mut self, expires_at: Timestamp, id: DeliveryId) -> Result<(), StoreError> {
+        self.wrote = true;
+        self.tables.ends.remove((expires_at.0, id.0))?;
+        Ok(())
+    }
+
+    /// Rows of one lane in order, at most `most`, after `after`.
+    pub(crate) fn lane_page(
+        &self,
+        destination: DestNo,
+        lane: Lane,
+        after: Option<(Timestamp, DeliveryId)>,
+        most: usize,
+    ) -> Result<Vec<DueEntry>, StoreError> {
+        let (d, l) = (destination.0, lane.0);
+        let from = after.map_or((d, l, 0, 0), |(due, id)| (d, l, due.0, id.0.saturating_add(1)));
+        let rows = self.tables.due.range(from..=(d, l, u64::MAX, u128::MAX))?;
+        rows.take(most)
+            .map(|row| row.map(|(key, value)| entry(key.value(), value.value())))
+            .map(|r| Ok(r?))
+            .collect()
+    }
+
+    /// The rows of `due` in key order after `after`, at most `most`.
+    pub(crate) fn due_page(
+        &self,
+        after: Option<DueRow>,
+        most: usize,
+    ) -> Result<Vec<(DueRow, DueEntry)>, StoreError> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let from = after.map_or(Unbounded, Excluded);
+        let rows = self.tables.due.range::<DueRow>((from, Unbounded))?;
+        rows.take(most)
+            .map(|row| {
+                let (key, value) = row?;
+                Ok((key.value(), entry(key.value(), value.value())))
+            })
+            .collect()
+    }
+
+    /// The first row of the first lane at or after `(destination, lane)`: a skip-scan's step.
+    pub(crate) fn next_lane(
+        &self,
+        destination: DestNo,
+        lane: u8,
+    ) -> Result<Option<(DestNo, Lane, DueEntry)>, StoreError> {
+        let mut rows = self.tables.due.range((destination.0, lane, 0, 0)..)?;
+        let Some(row) = rows.next() else { return Ok(None) };
+        let (key, value) = row?;
+        let key = key.value();
+        Ok(Some((DestNo(key.0), Lane(key.1), entry(key, value.value()))))
+    }
+
+    /// Rows of `ends` up to and including `until`, at most `most`.
+    pub(crate) fn expired(
+        &self,
+        until: Timestamp,
+        most: usize,
+    ) -> Result<Vec<(Timestamp, DeliveryId)>, StoreError> {
+        let rows = self.tables.ends.range(..=(until.0, u128::MAX))?;
+        rows.take(most)
+            .map(|row| {
+                let key = row?.0.value();
+                Ok((Timestamp(key.0), DeliveryId(key.1)))
+            })
+            .collect()
+    }
+
+    /// When the next delivery expires.
+    pub(crate) fn first_end(&self) -> Result<Option<Timestamp>, StoreError> {
+        Ok(self.tables.ends.first()?.map(|row| Timestamp(row.0.value().0)))
+    }
+
+    /// Rows of `finished` after `after`, oldest first, at most `most`: step, id, when.
+    pub(crate) fn finished(
+        &self,
+        after: Option<(u64, DeliveryId)>,
+        most: usize,
+    ) -> Result<Vec<(u64, DeliveryId, Timestamp)>, StoreError> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let from = after.map_or(Unbounded, |(step, id)| Excluded((step, id.0)));
+        let rows = self.tables.finished.range::<(u64, u128)>((from, Unbounded))?;
+        rows.take(most)
+            .map(|row| {
+                let (key, at) = row?;
+                let (step, id) = key.value();
+                Ok((step, DeliveryId(id), Timestamp(at.value())))
+            })
+            .collect()
+    }
+
+    /// Every lease row, for the first commit after an open.
+    pub(crate) fn leases(&self) -> Result<Vec<Lease>, StoreError> {
+        let rows = self.tables.leases.iter()?;
+        rows.map(|row| {
+            let (id, value) = row?;
+            Ok(lease(id.value(), value.value()))
+        })
+        .collect()
+    }
+
+    /// Stores a destination; its name leads to it unless it is deleted.
+    pub(crate) fn put_destination(&mut self, no: DestNo, it: &StoredDestination) -> Result<(), StoreError> {
+        self.wrote = true;
+        self.tables.destinations.insert(no.0, &*record::encode_destination(no, it))?;
+        let name = it.name.as_str().as_bytes();
+        match it.note.state {
+            DestinationState::Deleted => self.tables.destination_names.remove(name)?,
+            DestinationState::Active | DestinationState::Paused | DestinationState::Disabled => {
+                self.tables.destination_names.insert(name, no.0)?
+            }
+        };
+        Ok(())
+    }
+
+    /// The destination stored under a number.
+    pub(crate) fn destination(&self, no: DestNo) -> Result<StoredDestination, StoreError> {
+        let value = self.tables.destinations.get(no.0)?.ok_or_else(|| damaged("destination", no.0))?;
+        record::decode_destination(no, value.value()).map_err(|_| damaged("destination", no.0))
+    }
+
+    /// Gives a tenant its number.
+    pub(crate) fn put_tenant(&mut self, name: &Name, no: TenantNo) -> Result<(), StoreError> {
+        self.wrote = true;
+        self.tables.tenants.insert(name.as_str().as_bytes(), no.0)?;
+        Ok(())
+    }
+
+    /// Gives a class its number.
+    pub(crate) fn put_class(&mut self, name: &Name, no: ClassNo) -> Result<(), StoreError> {
+        self.wrote = true;
+        self.tables.classes.insert(name.as_str().as_bytes(), no.0)?;
+        Ok(())
+    }
+
+    /// Stores what of a gate outlives the process.
+    pub(crate) fn put_gate(&mut self, no: DestNo, row: &GateRow) -> Result<(), StoreError> {
+        self.wrote = true;
+        self.tables.gates.insert(no.0, &*record::encode_gate(no, row))?;
+        Ok(())
+    }
+
+    /// Says that this commit is step `step`, made at `wall`.
+    pub(crate) fn tick(&mut self, step: u64, wall: Timestamp) -> Result<(), StoreError> {
+        let mut value = [0; 16];
+        value[..8].copy_from_slice(&step.to_le_bytes());
+        value[8..].copy_from_slice(&wall.0.to_le_bytes());
+        self.put_meta(Meta::Tick, &value)
+    }
+
+    /// How far a sweep of bodies has come in `finished`; `word` says which.
+    pub(super) fn sweep_cursor(&self, word: Meta) -> Result<Option<(u64, DeliveryId)>, StoreError> {
+        let Some(value) = meta(&self.tables.meta, word)? else { return Ok(None) };
+        let wrong = || damaged("meta", word as u32);
+        let (step, id) = value.split_at_checked(8).ok_or_else(wrong)?;
+        let step = step.try_into().map_err(|_| wrong())?;
+        let id = id.try_into().map_err(|_| wrong())?;
+        Ok(Some((u64::from_le_bytes(step), DeliveryId(u128::from_le_bytes(id)))))
+    }
+
+    /// See [`Writing::sweep_cursor`].
+    pub(super) fn put_sweep_cursor(
+        &mut self,
+        word: Meta,
+        step: u64,
+        id: DeliveryId,
+    ) -> Result<(), StoreError> {
+        let mut value = [0; 24];
+        value[..8].copy_from_slice(&step.to_le_bytes());
+        value[8..].copy_from_slice(&id.0.to_le_bytes());
+        self.put_meta(word, &value)
+    }
+
+    pub(super) fn put_meta(&mut self, word: Meta, value: &[u8]) -> Result<(), StoreError> {
+        self.wrote = true;
+        self.tables.meta.insert(word as u8, value)?;
+        Ok(())
+    }
+
+    pub(super) fn meta(&self, word: Meta) -> Result<Option<Vec<u8>>, StoreError> {
+        meta(&self.tables.meta, word)
+    }
+
+    fn insert_waiting(&mut self, it: &Delivery) -> Result<(), StoreError> {
+        let State::Waiting { due, lane, .. } = it.state else {
+            return Err(StoreError::Contradiction(format!("{} has ended and cannot wait", it.id)));
+        };
+        self.wrote = true;
+        let row = (it.destination.0, lane.0, due.0, it.id.0);
+        let taken = self.tables.due.insert(row, rows::due_value(it))?.is_some();
+        refuse(taken, || format!("{} had a due row already", it.id))?;
+        self.tables.ends.insert((it.expires_at.0, it.id.0), ())?;
+        Ok(())
+    }
+
+    fn insert_lease(&mut self, it: &Lease) -> Result<(), StoreError> {
+        self.wrote = true;
+        let taken = self.tables.leases.insert(it.id.0, rows::lease_value(it))?.is_some();
+        refuse(taken, || format!("{} had a lease already", it.id))
+    }
+
+    fn remove_due(&mut self, row: DueRow) -> Result<(), StoreError> {
+        self.wrote = true;
+        let gone = self.tables.due.remove(row)?.is_none();
+        refuse(gone, || format!("{} has no due row", DeliveryId(row.3)))
+    }
+
+    fn keep_attempt(&mut self, id: DeliveryId, attempt: &Attempt) -> Result<(), StoreError> {
+        self.wrote = true;
+        self.tables.attempts.insert((id.0, attempt.n), &*record::encode_attempt(id, attempt))?;
+        let rows = self.tables.attempts.range((id.0, 0)..=(id.0, u32::MAX))?;
+        if rows.count() > MAX_ATTEMPT_ROWS {
+            let oldest = self.tables.attempts.range((id.0, 0)..)?.next().transpose()?;
+            let oldest = oldest.map(|row| row.0.value());
+            if let Some(key) = oldest {
+                self.tables.attempts.remove(key)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refuse(wrong: bool, says: impl FnOnce() -> String) -> Result<(), StoreError> {
+    if wrong { Err(StoreError::Contradiction(says())) } else { Ok(()) }
+}

@@ -1,0 +1,88 @@
+//! Many seeds of the simulation, a seed twice, and every seed that ever found a bug.
+
+use std::collections::BTreeMap;
+
+use crate::sim::world::World;
+
+/// Seeds in a plain `cargo test`; `DUEHOOK_SIM_SEEDS` asks for more.
+const SEEDS: u64 = 200;
+
+/// What must have happened at least once in a batch of seeds, or it proves nothing.
+const SOMETIMES: [&str; 18] = [
+    "accepted_and_leased",
+    "cancelled",
+    "clock_step",
+    "crash_after",
+    "crash_before",
+    "crash_in_commit",
+    "delivered",
+    "destination_gone",
+    "duplicate",
+    "exhausted",
+    "expired",
+    "late",
+    "lease_expired",
+    "quarantined",
+    "rate_limited",
+    "rejected",
+    "repeat",
+    "unavailable",
+];
+
+fn run(seed: u64) -> World {
+    let mut world = World::new(seed);
+    world.run();
+    world
+}
+
+/// Runs a seed and says which it was if it fails.
+fn checked(seed: u64) -> World {
+    std::panic::catch_unwind(|| run(seed)).unwrap_or_else(|_| panic!("seed {seed} failed"))
+}
+
+fn seeds() -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "a test's own knob, not a setting of the program")]
+    let asked = std::env::var("DUEHOOK_SIM_SEEDS");
+    asked.ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
+}
+
+#[test]
+fn every_invariant_holds_over_many_seeds() {
+    let halves = [0, 1].map(|half| {
+        std::thread::spawn(move || {
+            let mut fired: BTreeMap<&'static str, u64> = BTreeMap::new();
+            for seed in (half..seeds()).step_by(2) {
+                for (what, times) in checked(seed).oracle.fired {
+                    *fired.entry(what).or_default() += times;
+                }
+            }
+            fired
+        })
+    });
+    let mut fired = BTreeMap::new();
+    for half in halves {
+        for (what, times) in half.join().expect("a seed failed") {
+            *fired.entry(what).or_insert(0) += times;
+        }
+    }
+    println!("{} seeds: {fired:?}", seeds());
+    for what in SOMETIMES {
+        assert!(fired.get(what).is_some_and(|times| *times > 0), "{what} never happened");
+    }
+}
+
+/// Seeds that found something, and what it was.
+#[test]
+fn seeds_that_once_failed() {
+    // A wall clock that stepped forward between two refusals: the hold that was stored ended
+    // before the time that the second one had named.
+    checked(463);
+}
+
+/// S20: a seed is a history.
+#[test]
+fn s20_the_same_seed_gives_the_same_trace() {
+    for seed in 0..20 {
+        assert_eq!(checked(seed).trace, checked(seed).trace, "seed {seed}");
+    }
+}

@@ -1,0 +1,207 @@
+//! What must be true, kept in plain maps: what producers were told, what receivers saw.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use duehook::delivery::State;
+use duehook::engine::command::Accepted;
+use duehook::model::{DeliveryId, Digest};
+use duehook::outcome::{Ending, Outcome};
+use duehook::store::check::check;
+use duehook::store::{Loaded, Snapshot};
+use duehook::time::Timestamp;
+
+/// A delivery that a producer was told of.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub sha256: Digest,
+    pub key: String,
+    pub expires_at: Timestamp,
+}
+
+/// Both histories.
+#[derive(Default)]
+pub struct Oracle {
+    pub told: BTreeMap<DeliveryId, Told>,
+    /// The last attempt number that a receiver saw, and the key.
+    seen: BTreeMap<DeliveryId, (u32, String)>,
+    /// Ids that a receiver answered with a 2xx.
+    pub succeeded: BTreeSet<DeliveryId>,
+    /// How each ended, once it has; operator's retries take it away again.
+    ended: BTreeMap<DeliveryId, Ending>,
+    /// Destination (by its place) → no request before.
+    not_before: BTreeMap<usize, Timestamp>,
+    /// Delivery → no request before.
+    due: BTreeMap<DeliveryId, Timestamp>,
+    pub paused: BTreeSet<usize>,
+    /// Ids in flight, by destination.
+    pub in_flight: BTreeMap<usize, BTreeMap<DeliveryId, u32>>,
+    /// What has happened at least once.
+    pub fired: BTreeMap<&'static str, u64>,
+}
+
+/// A request as it goes out.
+pub struct Sent<'a> {
+    pub id: DeliveryId,
+    pub attempt: u32,
+    pub key: &'a str,
+    pub body: &'a [u8],
+    pub place: usize,
+    pub at: Timestamp,
+}
+
+/// A report as the engine is given it.
+pub struct Reported {
+    pub id: DeliveryId,
+    pub attempt: u32,
+    pub place: usize,
+    pub outcome: Outcome,
+    /// The seconds that the receiver named.
+    pub asks: Option<u64>,
+}
+
+impl Oracle {
+    pub fn fire(&mut self, what: &'static str) {
+        *self.fired.entry(what).or_default() += 1;
+    }
+
+    /// S1, S11: a producer has its answer.
+    pub fn tell(&mut self, accepted: &Accepted) {
+        let it = &accepted.delivery.delivery;
+        let duehook::delivery::Source::Inline { sha256, .. } = it.payload.source else { panic!("inline") };
+        let told = Told { sha256, key: it.sent_key(), expires_at: it.expires_at };
+        if accepted.duplicate {
+            self.fire("duplicate");
+        } else {
+            let before = self.told.insert(it.id, told.clone());
+            assert!(before.is_none(), "S11: {} was given twice", it.id);
+            if let Some(later) = it.not_before.filter(|time| *time > it.created_at) {
+                self.due.insert(it.id, later);
+            }
+        }
+        let same = self.told.values().filter(|other| other.key == told.key).count();
+        assert!(same <= 1, "S11: the key {} has {same} deliveries", told.key);
+    }
+
+    /// S3-S8, I2-I5, I9: a request goes out.
+    pub fn sent(&mut self, sent: &Sent<'_>, max: usize, slots: usize) {
+        let Sent { id, attempt, key, body, place, at } = *sent;
+        assert!(!self.ended.contains_key(&id), "S3: {id} was sent after its end");
+        assert!(!self.paused.contains(&place), "I23: destination {place} is paused");
+        let gate = self.not_before.get(&place).copied().unwrap_or_default();
+        assert!(at >= gate, "I2, I15: {id} was sent {} ms before the hold's end", gate.since(at).0);
+        let due = self.due.get(&id).copied().unwrap_or_default();
+        assert!(at >= due, "I3, S4: {id} was sent {} ms early", due.since(at).0);
+        if let Some((last, known)) = self.seen.get(&id) {
+            assert!(attempt > *last, "I9: attempt {attempt} of {id} after {last}");
+            assert_eq!(known, key, "S8: the key of {id}");
+            self.fired.entry("repeat").and_modify(|n| *n += 1).or_insert(1);
+        }
+        self.seen.insert(id, (attempt, key.to_owned()));
+        if let Some(told) = self.told.get(&id) {
+            assert_eq!(told.key, key, "S8: the key of {id}");
+            let digest: Digest = duehook::model::NewBody::new(body.to_vec().into()).sha256;
+            assert_eq!(told.sha256, digest, "S8: the body of {id}");
+        }
+        let out = self.in_flight.entry(place).or_default();
+        assert!(out.insert(id, attempt).is_none(), "S5: {id} has two live leases");
+        assert!(out.len() <= max, "I4: {} in flight to destination {place}", out.len());
+        let all: usize = self.in_flight.values().map(BTreeMap::len).sum();
+        assert!(all <= slots, "I5: {all} in flight");
+    }
+
+    /// A report came; if its lease was still live, its wait binds from now on.
+    pub fn reported(&mut self, report: &Reported, at: Timestamp) {
+        let Reported { id, attempt, place, ref outcome, asks } = *report;
+        if outcome.is_success() {
+            self.succeeded.insert(id);
+        }
+        let out = self.in_flight.entry(place).or_default();
+        if out.get(&id) != Some(&attempt) {
+            return;
+        }
+        out.remove(&id);
+        let Some(seconds) = asks else { return };
+        let floor = at.plus(duehook::time::Millis(seconds.clamp(1, 3_600) * 1_000));
+        let named = seconds > 0;
+        match outcome.status() {
+            Some(429) => self.fire("rate_limited"),
+            Some(503) => self.fire("unavailable"),
+            Some(_) | None => return,
+        }
+        if named || outcome.status() == Some(429) {
+            self.due.insert(id, floor);
+            let gate = self.not_before.entry(place).or_default();
+            *gate = (*gate).max(floor);
+        }
+    }
+
+    /// The process is gone: nothing is in flight any more.
+    pub fn crashed(&mut self) {
+        self.in_flight.clear();
+    }
+
+    /// An operator opened a destination.
+    pub fn opened(&mut self, place: usize) {
+        self.not_before.remove(&place);
+    }
+
+    /// An operator made one delivery due.
+    pub fn retried(&mut self, id: DeliveryId) {
+        self.due.remove(&id);
+        self.ended.remove(&id);
+        self.fire("retried");
+    }
+
+    /// I1, S2, S10: the file is whole, and what ended has not changed.
+    pub fn whole(&mut self, file: &Snapshot) {
+        let checked = check(file).expect("the file can be read");
+        assert!(checked.problems.is_empty(), "S10: {:?}", checked.problems);
+        for (id, told) in &self.told {
+            let view = file.delivery(*id).expect("readable").unwrap_or_else(|| panic!("S1: {id} is lost"));
+            assert_eq!(view.delivery.sent_key(), told.key, "S8");
+            match (view.delivery.state, self.ended.get(id)) {
+                (State::Terminal { outcome, .. }, Some(before)) => {
+                    assert_eq!(outcome, *before, "S2: {id} ended as {before:?} and now as {outcome:?}");
+                }
+                (State::Terminal { outcome, .. }, None) => {
+                    let there = outcome != Ending::Delivered || self.succeeded.contains(id);
+                    assert!(there, "{id} is delivered and no receiver took it");
+                    self.ended.insert(*id, outcome);
+                    *self.fired.entry(outcome.as_str()).or_default() += 1;
+                }
+                (State::Waiting { .. }, Some(before)) => panic!("S2: {id} ended as {before:?} and waits"),
+                (State::Waiting { .. }, None) => {}
+            }
+        }
+    }
+
+    /// L2: everything has ended.
+    pub fn all_ended(&self, file: &Snapshot) {
+        for id in self.told.keys() {
+            let view = file.delivery(*id).expect("readable").expect("it was there");
+            let ended = matches!(view.delivery.state, State::Terminal { .. });
+            assert!(ended, "L2: {id} has not ended: {:?}", view.delivery);
+        }
+    }
+
+    /// I14: nothing waits beyond its end by more than a sweep's interval.
+    pub fn none_overdue(&self, file: &Snapshot, now: Timestamp) {
+        for (id, told) in &self.told {
+            if now.since(told.expires_at).0 < 60_000 {
+                continue;
+            }
+            let view = file.delivery(*id).expect("readable").expect("it was there");
+            let waits = matches!(view.delivery.state, State::Waiting { .. });
+            let bound = view.delivery.expires_at == told.expires_at && view.lease.is_none();
+            assert!(!(waits && bound), "I14: {id} outlived its end");
+        }
+    }
+}
+
+/// The body that a claimed delivery is sent with.
+pub fn loaded(found: Loaded) -> (String, Vec<u8>) {
+    match found {
+        Loaded::Ready { delivery, body } => (delivery.sent_key(), body.0.to_vec()),
+        Loaded::Damaged => panic!("nothing damages this disk"),
+    }
+}
