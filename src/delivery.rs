@@ -233,6 +233,17 @@ impl Delivery {
         self.key.as_ref().map_or_else(|| self.id.to_string(), |key| key.as_str().to_owned())
     }
 
+    /// True when a body with this digest and content type repeats this delivery's: all else in
+    /// a repeat is ignored (API.md, *One key, one delivery*).
+    #[must_use]
+    pub fn repeats(&self, body: &Digest, content_type: &str) -> bool {
+        let same = match &self.payload.source {
+            Source::Inline { sha256, .. } => sha256 == body,
+            Source::Reference { .. } => false,
+        };
+        same && self.content_type == content_type
+    }
+
     /// Applies the outcome of the attempt under `lease`. Afterwards the counters, the state and
     /// the log say so. Returns the attempt that no longer fits in the record.
     ///

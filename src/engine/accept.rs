@@ -24,6 +24,8 @@ pub(super) struct Accepting {
     keys: BTreeMap<(TenantNo, IdempotencyKey, DestNo), DeliveryId>,
     /// Answers in order, once it is known where everything went.
     pending: Vec<Vec<Pending>>,
+    /// The request that is being taken fits.
+    room: bool,
 }
 
 /// A fresh delivery and, once it is known, where it went.
@@ -51,12 +53,19 @@ impl InStep<'_, '_> {
     pub(super) fn accept_all(&mut self, batches: Vec<AcceptBatch>) -> Result<(), StoreError> {
         for batch in batches {
             let mut answers = Vec::with_capacity(batch.len());
+            self.accepting.room = self.has_room_for(batch.len());
             for new in batch {
                 answers.push(self.accept(new)?);
             }
             self.accepting.pending.push(answers);
         }
         Ok(())
+    }
+
+    /// True when a whole request fits: one that does not is refused whole, but for its repeats.
+    fn has_room_for(&self, items: usize) -> bool {
+        let here = self.core.unended() + self.accepting.fresh.len() as u64;
+        here + items as u64 <= self.core.limits.max_deliveries
     }
 
     fn accept(&mut self, new: NewDelivery) -> Result<Pending, StoreError> {
@@ -75,15 +84,16 @@ impl InStep<'_, '_> {
         if let Some(key) = &new.key
             && let Some(known) = self.known(tenant, key, no)?
         {
-            return Ok(repeated(known, &new));
+            let answer = repeated(known, &new);
+            self.core.tally.figures.duplicates += u64::from(matches!(answer, Pending::Known(_)));
+            return Ok(answer);
         }
         if state == DestinationState::Disabled {
             let reason = self.core.directory.facts(no).reason.clone();
             return Ok(Pending::Rejected(Rejected::DestinationDisabled { reason }));
         }
-        let waiting = self.core.unended();
-        if waiting >= self.core.limits.max_deliveries {
-            let full = Rejected::QueueFull { waiting, retry_after: FULL_RETRY_AFTER };
+        if !self.accepting.room {
+            let full = Rejected::QueueFull { waiting: self.core.unended(), retry_after: FULL_RETRY_AFTER };
             return Ok(Pending::Rejected(full));
         }
         self.take(new, no, tenant, class).map(Pending::New)
@@ -204,11 +214,7 @@ fn repeated(known: Known, new: &NewDelivery) -> Pending {
     let (Known::Fresh(delivery) | Known::Stored(delivery)) = known else {
         return Pending::Rejected(Rejected::Damaged);
     };
-    let same_body = match &delivery.payload.source {
-        Source::Inline { sha256, .. } => *sha256 == new.body.sha256,
-        Source::Reference { .. } => false,
-    };
-    if same_body && delivery.content_type == new.content_type {
+    if delivery.repeats(&new.body.sha256, &new.content_type) {
         Pending::Known(delivery)
     } else {
         Pending::Rejected(Rejected::KeyReused { existing: delivery.id })

@@ -14,7 +14,7 @@ impl InStep<'_, '_> {
     /// Claims until nothing more may go out, or the step is long enough.
     pub(super) fn claim_all(&mut self) -> Result<(), StoreError> {
         let mut pages = 0;
-        while self.out.dispatches.len() < MAX_CLAIMS {
+        while self.out.dispatches.len() < MAX_CLAIMS && self.core.can_claim() {
             match self.core.schedule.pick(self.now) {
                 Pick::Nothing => break,
                 Pick::Page { destination, .. } if pages == MAX_PAGES => {
@@ -68,7 +68,9 @@ impl InStep<'_, '_> {
         let record = fresh.as_ref().map(|work| Arc::clone(&work.delivery));
         let epoch = self.core.schedule.epoch(no);
         let deadline = self.now.mono.plus(length);
-        let out = Out { lease, deadline, epoch, suspect: entry.interrupted, record };
+        let (suspect, bytes) = (entry.interrupted, entry.bytes);
+        let out = Out { lease, deadline, epoch, suspect, bytes, record };
+        self.core.bodies_out += u64::from(bytes);
         self.core.leases.insert(entry.id, out);
         self.core.deadlines.insert((deadline, entry.id));
         self.core.tally.claimed(&lease, self.now.wall);

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use crate::delivery::{Attempt, Lease};
 use crate::model::{ClassNo, MAX_CLASSES, Name};
 use crate::outcome::{AttemptResult, Ending};
+use crate::schedule::FORECAST_MINUTES;
 use crate::time::{Millis, Mono, Now, Timestamp};
 
 /// Rates are over the last ten seconds, sampled once a second.
@@ -39,6 +40,27 @@ pub struct Live {
     pub forecast: Vec<u64>,
     pub destinations: DestinationsLive,
     pub figures: Figures,
+}
+
+impl Live {
+    /// The picture before the first one.
+    #[must_use]
+    pub fn empty() -> Live {
+        Live {
+            at: Timestamp(0),
+            step: 0,
+            counting: true,
+            slots: 0,
+            in_flight: 0,
+            accepted_per_second: 0.0,
+            finished_per_second: 0.0,
+            quarantined: 0,
+            classes: Vec::new(),
+            forecast: vec![0; FORECAST_MINUTES],
+            destinations: DestinationsLive::default(),
+            figures: Figures::new(),
+        }
+    }
 }
 
 /// The figures of one latency class.
@@ -81,6 +103,23 @@ pub struct Figures {
     pub attempts_per_delivery: Histogram,
     pub leases_expired: u64,
     pub clock_steps: u64,
+}
+
+impl Figures {
+    fn new() -> Figures {
+        Figures {
+            accepted: [0; MAX_CLASSES],
+            duplicates: 0,
+            finished: [[0; Ending::ALL.len()]; MAX_CLASSES],
+            claims: [[0; 2]; MAX_CLASSES],
+            attempts: [0; AttemptResult::ALL.len()],
+            first_attempt_age: ages(),
+            attempt_duration: Histogram::new(&AGE_BOUNDS),
+            attempts_per_delivery: Histogram::new(&ATTEMPT_BOUNDS),
+            leases_expired: 0,
+            clock_steps: 0,
+        }
+    }
 }
 
 /// Counts by bucket, with the sum of what was counted.
@@ -166,18 +205,7 @@ fn ages() -> [Histogram; MAX_CLASSES] {
 
 impl Tally {
     pub(super) fn new(classes: &[Name], quarantined: u64, now: Now) -> Tally {
-        let figures = Figures {
-            accepted: [0; MAX_CLASSES],
-            duplicates: 0,
-            finished: [[0; Ending::ALL.len()]; MAX_CLASSES],
-            claims: [[0; 2]; MAX_CLASSES],
-            attempts: [0; AttemptResult::ALL.len()],
-            first_attempt_age: ages(),
-            attempt_duration: Histogram::new(&AGE_BOUNDS),
-            attempts_per_delivery: Histogram::new(&ATTEMPT_BOUNDS),
-            leases_expired: 0,
-            clock_steps: 0,
-        };
+        let figures = Figures::new();
         let (samples, recent) = (VecDeque::new(), [ages(), ages()]);
         let (leased, turned) = ([0; MAX_CLASSES], now.mono);
         Tally {

@@ -12,6 +12,7 @@ mod accept;
 mod claim;
 pub mod command;
 mod directory;
+pub mod explain;
 pub mod live;
 mod open;
 mod operate;
@@ -47,6 +48,8 @@ pub const MAX_CLAIMS: usize = 512;
 pub const MAX_PAGES: usize = 256;
 /// Destinations: gates are kept in RAM, about 300 bytes each.
 pub const MAX_DESTINATIONS: usize = 200_000;
+/// Bytes of bodies in flight: they are held in RAM while they are sent.
+pub const MAX_BODIES_OUT: u64 = 256 << 20;
 /// How often the figures are published at most.
 const PUBLISH_EVERY: Millis = Millis(250);
 /// Wall time may run this much ahead of monotonic time before timers are set anew.
@@ -91,6 +94,8 @@ struct Core {
     leases: BTreeMap<DeliveryId, Out>,
     /// When each of them ends without a report.
     deadlines: BTreeSet<(Mono, DeliveryId)>,
+    /// Bytes of the bodies in flight.
+    bodies_out: u64,
     mint: Mint,
     sweeps: Sweeps,
     tally: Tally,
@@ -98,6 +103,8 @@ struct Core {
     step: u64,
     last_commit: Mono,
     last_publish: Option<Mono>,
+    /// Something was committed since then.
+    unpublished: bool,
     clock: Clock,
 }
 
@@ -110,6 +117,8 @@ struct Out {
     epoch: u32,
     /// It holds one of the slots for interrupted work.
     suspect: bool,
+    /// Length of its body.
+    bytes: u32,
     /// The record, while it is as it was when accepted.
     record: Option<Arc<Delivery>>,
 }
@@ -183,6 +192,12 @@ impl Engine {
         self.core.schedule.slots()
     }
 
+    /// The region that every delivery carries.
+    #[must_use]
+    pub fn region(&self) -> &Name {
+        &self.core.region
+    }
+
     /// A reader of the same file.
     #[must_use]
     pub fn reader(&self) -> crate::store::Reader {
@@ -240,17 +255,28 @@ impl Core {
     /// True when a transaction is worth opening.
     fn has_work(&self, now: Now, batch: &Batch) -> bool {
         let came_in = !batch.reports.is_empty() || !batch.commands.is_empty() || !batch.accepts.is_empty();
-        came_in || self.next_wakeup() <= now.mono
+        came_in || self.next_work() <= now.mono
     }
 
-    fn next_wakeup(&self) -> Mono {
-        if self.schedule.is_ready() || self.sweeps.counting() {
+    /// When a transaction is wanted though nothing has come in.
+    fn next_work(&self) -> Mono {
+        if self.can_claim() || self.sweeps.counting() {
             return Mono(0);
         }
         let heartbeat = self.last_commit.plus(HEARTBEAT);
         let lease = self.deadlines.first().map(|(at, _)| *at);
         let sweep = self.sweeps.next(self.clock.last, self.clock.proven_at);
         [self.schedule.next_timer(), lease, sweep].into_iter().flatten().fold(heartbeat, Mono::min)
+    }
+
+    fn next_wakeup(&self) -> Mono {
+        let work = self.next_work();
+        self.next_publish().map_or(work, |publish| publish.min(work))
+    }
+
+    /// True when there may be something to claim, and room for its body.
+    fn can_claim(&self) -> bool {
+        self.schedule.is_ready() && self.bodies_out < MAX_BODIES_OUT
     }
 
     fn commit_kind(&self, now: Now, file_bytes: u64) -> Commit {

@@ -79,12 +79,14 @@ fn core(
         directory,
         leases: BTreeMap::new(),
         deadlines: BTreeSet::new(),
+        bodies_out: 0,
         mint: Mint { run: seed.run, counter: 0, last: run.tick },
         sweeps: Sweeps::new(inventory.terminal, cursors),
         tally,
         step: run.step + 1,
         last_commit: now.mono,
         last_publish: None,
+        unpublished: true,
         clock: Clock { last: now, proven_at, steps: 0 },
     }
 }

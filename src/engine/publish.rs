@@ -6,20 +6,27 @@ use std::sync::Arc;
 use super::live::{ClassLive, DestinationsLive, Live};
 use super::{Core, PUBLISH_EVERY};
 use crate::model::ClassNo;
-use crate::time::{Millis, Now};
+use crate::time::{Millis, Mono, Now};
 
 /// The windows of the first classes, in the order of their numbers (API.md); others have the last.
 const WINDOWS: [Millis; 3] = [Millis(1_000), Millis(10_000), Millis(300_000)];
 
 impl Core {
-    /// A new picture, if something was committed and the last one is old enough.
+    /// A new picture, if something was committed since the last one and that is old enough.
     pub(super) fn publish(&mut self, now: Now, committed: bool) -> Option<Arc<Live>> {
-        let due = self.last_publish.is_none_or(|last| now.mono.since(last) >= PUBLISH_EVERY);
-        if !due || !(committed || self.last_publish.is_none()) {
+        self.unpublished |= committed;
+        if !self.unpublished || self.next_publish().is_some_and(|at| at > now.mono) {
             return None;
         }
+        self.unpublished = false;
         self.last_publish = Some(now.mono);
         Some(Arc::new(self.picture(now)))
+    }
+
+    /// When the next picture is due, if there is something new to show.
+    pub(super) fn next_publish(&self) -> Option<Mono> {
+        let last = self.last_publish.filter(|_| self.unpublished)?;
+        Some(last.plus(PUBLISH_EVERY))
     }
 
     fn picture(&mut self, now: Now) -> Live {

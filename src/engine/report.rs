@@ -45,6 +45,7 @@ impl InStep<'_, '_> {
     pub(super) fn take_lease(&mut self, id: DeliveryId) -> Option<Out> {
         let out = self.core.leases.remove(&id)?;
         self.core.deadlines.remove(&(out.deadline, id));
+        self.core.bodies_out -= u64::from(out.bytes);
         self.core.tally.returned(&out.lease);
         self.core.schedule.release(out.lease.destination, out.suspect, self.now);
         Some(out)

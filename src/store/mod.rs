@@ -17,7 +17,7 @@ mod rows;
 mod tables;
 mod write;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use redb::{Database, Durability, ReadableDatabase};
 
@@ -28,7 +28,7 @@ pub(crate) use inventory::{BodyKind, Inventory};
 pub use list::{Between, Cursor, Filter, Order, Page, Shown};
 pub use load::{Body, Loaded};
 pub use open::{OpenError, Opened, Opening, RunNote, open};
-pub use owner::Owner;
+pub use owner::{HEARTBEAT as OWNER_HEARTBEAT, Owner};
 pub use read::{DeliveryView, DestinationView, Snapshot};
 pub(crate) use record::{GateRow, StoredDestination};
 pub(crate) use write::{Before, Found, Place, Writing};
@@ -44,6 +44,9 @@ pub enum StoreError {
     Redb(#[from] Box<redb::Error>),
     #[error("{what} is damaged on disk; run `duehook verify` on a copy and restore the newest backup")]
     Damaged { what: String },
+    /// The engine has closed the file.
+    #[error("the database file is closed")]
+    Closed,
     /// An index row and a record do not agree: something wrote what it should not have.
     #[error("the file contradicts itself: {0}")]
     Contradiction(String),
@@ -76,7 +79,8 @@ pub struct Store {
 /// The readers' side: any number, on any thread, one short transaction each.
 #[derive(Clone)]
 pub struct Reader {
-    db: Arc<Database>,
+    /// Weak, so that the writer can close the file.
+    db: Weak<Database>,
 }
 
 /// How the next open is to be served by this commit.
@@ -103,7 +107,7 @@ impl Store {
     /// A reader of the same file.
     #[must_use]
     pub fn reader(&self) -> Reader {
-        Reader { db: Arc::clone(&self.db) }
+        Reader { db: Arc::downgrade(&self.db) }
     }
 
     /// Runs `work` in one write transaction and commits what it wrote, durably. When `work`
@@ -137,14 +141,19 @@ impl Store {
         self.write(Commit::QuickRepair, |file| open::put_run(file, now, true, 0))
     }
 
-    /// Closes the file cleanly, if no reader is left: the next open is instant.
+    /// Closes the file cleanly: the next open is instant. A reader that is about to begin is
+    /// waited for, a matter of microseconds; one that has begun reads no more.
     ///
     /// # Errors
     /// [`StoreError`] when the last write of the file fails.
     pub fn close(self) -> Result<(), StoreError> {
-        match Arc::try_unwrap(self.db) {
-            Ok(db) => Ok(db.close()?),
-            Err(_) => Ok(()),
+        let mut shared = self.db;
+        loop {
+            match Arc::try_unwrap(shared) {
+                Ok(db) => return Ok(db.close()?),
+                Err(again) => shared = again,
+            }
+            std::thread::yield_now();
         }
     }
 }
@@ -156,6 +165,7 @@ impl Reader {
     /// # Errors
     /// [`StoreError`] when the file cannot be read.
     pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
-        Snapshot::new(&self.db.begin_read()?)
+        let db = self.db.upgrade().ok_or(StoreError::Closed)?;
+        Snapshot::new(&db.begin_read()?)
     }
 }

@@ -9,6 +9,7 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use redb::backends::FileBackend;
 use redb::{Builder, Database, StorageBackend};
 
 use super::owner::Owner;
@@ -78,7 +79,9 @@ impl OpenError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            OpenError::InUse { .. } | OpenError::Io { .. } | OpenError::Store(StoreError::Redb(_)) => 75,
+            OpenError::InUse { .. }
+            | OpenError::Io { .. }
+            | OpenError::Store(StoreError::Redb(_) | StoreError::Closed) => 75,
             OpenError::NotOurs { .. }
             | OpenError::OtherRegion { .. }
             | OpenError::NewerFormat { .. }
@@ -124,7 +127,9 @@ fn create(path: &Path, opening: &Opening<'_>) -> Result<Opened, OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create_new(true).mode(0o600).open(path).map_err(io)?;
-    let made = Builder::new().set_cache_size(CACHE_BYTES).create_file(file);
+    let made = Builder::new()
+        .set_cache_size(CACHE_BYTES)
+        .create_with_backend(FileBackend::new(file).map_err(|error| from_redb(path, error))?);
     let opened = begin(made.map_err(|error| from_redb(path, error))?, opening)?;
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)?;

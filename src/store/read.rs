@@ -189,6 +189,14 @@ impl Snapshot {
         Ok(sum)
     }
 
+    /// The destination of a number, deleted ones included.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the file cannot be read, or has no such number.
+    pub fn destination_of(&self, no: DestNo) -> Result<DestinationView, StoreError> {
+        self.stored(no)
+    }
+
     pub(super) fn stored(&self, no: DestNo) -> Result<DestinationView, StoreError> {
         let value = self.tables.destinations.get(no.0)?.ok_or_else(|| rows::damaged("destination", no.0))?;
         let stored = record::decode_destination(no, value.value());

@@ -2,4 +2,12 @@
 
 #[path = "../sim/mod.rs"]
 mod sim;
+
+mod cli;
+mod config;
+mod http;
+mod sender;
+mod server;
 mod simulation;
+
+use server::{TestServer, server};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::sim::world::World;
 
-/// Seeds in a plain `cargo test`; `DUEHOOK_SIM_SEEDS` asks for more.
+/// Seeds in a plain `cargo test`; `SIM_SEEDS` asks for more.
 const SEEDS: u64 = 200;
 
 /// What must have happened at least once in a batch of seeds, or it proves nothing.
@@ -42,7 +42,7 @@ fn checked(seed: u64) -> World {
 
 fn seeds() -> u64 {
     #[expect(clippy::disallowed_methods, reason = "a test's own knob, not a setting of the program")]
-    let asked = std::env::var("DUEHOOK_SIM_SEEDS");
+    let asked = std::env::var("SIM_SEEDS");
     asked.ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
 }
 

@@ -1,0 +1,16 @@
+//! What must hold for any bytes. Each function is a fuzz target, and a test that runs it over
+//! its corpus, so that a find stays found without a fuzzer.
+
+pub mod config;
+pub mod retry_after;
+pub mod url_admission;
+
+/// Runs a target over the files of its corpus; there must be some.
+#[cfg(test)]
+fn over_corpus(name: &str, target: fn(&[u8])) {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+    let files = std::fs::read_dir(&folder).expect("there is a corpus");
+    let read = files.map(|file| std::fs::read(file.expect("readable").path()).expect("readable"));
+    let count = read.map(|bytes| target(&bytes)).count();
+    assert!(count > 3, "{name}: too few files");
+}

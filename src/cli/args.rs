@@ -1,0 +1,342 @@
+//! What can be typed: every command, its arguments and an example of each.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args as ArgsTrait, Parser, Subcommand, ValueEnum};
+
+/// Webhook delivery engine: one binary, one file, one region.
+#[derive(Debug, Parser)]
+#[command(name = "duehook", version, max_term_width = 100, after_help = FIRST_STEPS)]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const FIRST_STEPS: &str = "Examples:
+  duehook serve                                   a server on this machine
+  duehook receiver                                something to deliver to
+  duehook dest set demo --tenant demo --url http://127.0.0.1:9000/ok --allow-cidr 127.0.0.1/32
+  echo '{\"hello\":\"world\"}' | duehook send demo";
+
+#[derive(Debug, ArgsTrait)]
+pub(super) struct Global {
+    /// The server's admin listener [default: DUEHOOK_ADMIN or http://127.0.0.1:8461]
+    #[arg(long, global = true, value_name = "URL")]
+    pub admin: Option<String>,
+    /// Write JSON: one document, or a line for each item of a list
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Do not ask before work is lost
+    #[arg(long, global = true)]
+    pub yes: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run the server
+    #[command(after_help = "Example:\n  duehook serve --config /etc/duehook/duehook.toml --region eu")]
+    Serve(Files),
+    /// Read the configuration as serve would, and say what is wrong with it
+    #[command(after_help = "Example:\n  duehook check-config --config /etc/duehook/duehook.toml")]
+    CheckConfig(Files),
+    /// Run a receiver that answers as the path of the request asks
+    #[command(after_help = RECEIVER_EXAMPLES)]
+    Receiver(Receiver),
+    /// Start a throw-away server and receivers, and see whether it keeps its promises
+    #[command(after_help = "Example:\n  duehook drill two-destinations")]
+    Drill(Drill),
+    /// Print the version
+    #[command(after_help = "Example:\n  duehook version --json")]
+    Version,
+    #[command(flatten)]
+    Ask(Ask),
+}
+
+/// The commands that are a question or an order to a server.
+#[derive(Debug, Subcommand)]
+pub(super) enum Ask {
+    /// Hand a body over for delivery; it is on disk when this returns
+    #[command(after_help = SEND_EXAMPLES)]
+    Send(Send),
+    /// List deliveries, the newest first
+    #[command(
+        visible_alias = "list",
+        after_help = "Examples:\n  duehook ls --destination shop-eu --state delayed\n  \
+                      duehook ls --outcome exhausted,rejected --all --json"
+    )]
+    Ls(Box<List>),
+    /// Show one delivery
+    #[command(after_help = "Example:\n  duehook get dlv_01KBA0C5B5Q7M1V0X4T2N8R6JD")]
+    Get(One),
+    /// Say why a delivery has not been sent yet
+    #[command(after_help = "Example:\n  duehook explain dlv_01KBA0C5B5Q7M1V0X4T2N8R6JD")]
+    Explain(One),
+    /// List the attempts of a delivery, the oldest first
+    #[command(after_help = "Example:\n  duehook attempts dlv_01KBA0C5B5Q7M1V0X4T2N8R6JD")]
+    Attempts(One),
+    /// Make a delivery due now; one that has ended begins a new round
+    #[command(after_help = "Example:\n  duehook retry dlv_01KBA0C5B5Q7M1V0X4T2N8R6JD")]
+    Retry(One),
+    /// End a delivery without sending it again
+    #[command(after_help = "Example:\n  duehook cancel dlv_01KBA0C5B5Q7M1V0X4T2N8R6JD --yes")]
+    Cancel(One),
+    /// Destinations: list, show, set, remove, stop and start
+    #[command(after_help = "Example:\n  duehook dest ls --state paused")]
+    Dest(Dest),
+    /// Show what waits, what is in flight and what is due in the next hour
+    #[command(after_help = "Example:\n  duehook stats --json")]
+    Stats,
+}
+
+const SEND_EXAMPLES: &str = "Examples:
+  duehook send shop-eu --data '{\"order\":7}' --key order:7:paid
+  duehook send shop-eu --file order.xml --content-type application/xml
+  generate-report | duehook send archive --max-age 6h";
+
+const RECEIVER_EXAMPLES: &str = "Examples:
+  duehook receiver
+  duehook receiver --listen 127.0.0.1:9001";
+
+/// Where the settings of a server come from.
+#[derive(Debug, ArgsTrait)]
+pub(super) struct Files {
+    /// The configuration file [default: DUEHOOK_CONFIG or none]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The data file [default: duehook.redb]
+    #[arg(long, value_name = "FILE")]
+    pub data: Option<String>,
+    /// The region that is stamped into the data file [default: local]
+    #[arg(long, value_name = "NAME")]
+    pub region: Option<String>,
+}
+
+#[derive(Debug, ArgsTrait)]
+#[command(group(ArgGroup::new("body").args(["data", "file"])))]
+pub(super) struct Send {
+    /// The destination's name
+    pub destination: String,
+    /// The body itself
+    #[arg(long, value_name = "TEXT")]
+    pub data: Option<String>,
+    /// The file that holds the body [default: standard input]
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// The event's own name: a repeat under the same key is not delivered again
+    #[arg(long)]
+    pub key: Option<String>,
+    /// [default: application/json when the body is JSON, application/octet-stream otherwise]
+    #[arg(long, value_name = "TYPE")]
+    pub content_type: Option<String>,
+    /// [default: the destination's]
+    #[arg(long)]
+    pub tenant: Option<String>,
+    /// [default: routine]
+    #[arg(long)]
+    pub class: Option<String>,
+    /// Refused unless it is the server's
+    #[arg(long)]
+    pub region: Option<String>,
+    /// The time before which it is not sent, such as 2026-01-15T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub not_before: Option<String>,
+    /// How long it is tried in all, such as 6h [default: the policy's]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub max_age: Option<Duration>,
+    /// Failures after which it is given up [default: the policy's]
+    #[arg(long, value_name = "N")]
+    pub max_failures: Option<u32>,
+}
+
+#[derive(Debug, ArgsTrait)]
+pub(super) struct List {
+    /// ready, leased, delayed, terminal; several with commas
+    #[arg(long)]
+    pub state: Option<String>,
+    /// delivered, rejected, exhausted, expired, cancelled, …; several with commas
+    #[arg(long)]
+    pub outcome: Option<String>,
+    #[arg(long)]
+    pub tenant: Option<String>,
+    #[arg(long)]
+    pub destination: Option<String>,
+    #[arg(long)]
+    pub class: Option<String>,
+    /// A label and its value
+    #[arg(long, value_name = "NAME:VALUE")]
+    pub label: Option<String>,
+    /// The status of the last answer
+    #[arg(long, value_name = "STATUS")]
+    pub last_status: Option<String>,
+    /// The result of the last attempt: success, rate_limited, timeout, …
+    #[arg(long, value_name = "RESULT")]
+    pub last_result: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    pub created_after: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    pub created_before: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    pub due_after: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    pub due_before: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    pub finished_after: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    pub finished_before: Option<String>,
+    /// -created, created, finished or -finished
+    #[arg(long, allow_hyphen_values = true)]
+    pub order: Option<String>,
+    /// How many to list
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: u64,
+    /// List all there are
+    #[arg(long, conflicts_with = "limit")]
+    pub all: bool,
+}
+
+#[derive(Debug, ArgsTrait)]
+pub(super) struct One {
+    /// The delivery's id
+    pub id: String,
+}
+
+#[derive(Debug, ArgsTrait)]
+pub(super) struct Dest {
+    #[command(subcommand)]
+    pub command: DestCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum DestCommand {
+    /// List destinations by name
+    #[command(after_help = "Example:\n  duehook dest ls --tenant acme --state disabled")]
+    Ls {
+        #[arg(long)]
+        tenant: Option<String>,
+        /// active, paused, disabled; several with commas
+        #[arg(long)]
+        state: Option<String>,
+    },
+    /// Show a destination, its settings and how it is doing
+    #[command(after_help = "Example:\n  duehook dest get shop-eu")]
+    Get(Named),
+    /// Create a destination, or change what is given of it
+    #[command(
+        after_help = "Examples:\n  duehook dest set shop-eu --tenant acme --url https://hooks.example.com/in\n  \
+                            duehook dest set shop-eu --concurrency 4 --timeout 20s"
+    )]
+    Set(Box<Set>),
+    /// Remove a destination
+    #[command(after_help = "Example:\n  duehook dest rm shop-eu")]
+    Rm(Named),
+    /// Stop sending; new deliveries are accepted and kept
+    #[command(after_help = "Example:\n  duehook dest pause shop-eu --reason 'maintenance until noon'")]
+    Pause(Reasoned),
+    /// End a pause
+    #[command(after_help = "Example:\n  duehook dest resume shop-eu")]
+    Resume(Reasoned),
+    /// End a disabled state
+    #[command(after_help = "Example:\n  duehook dest enable shop-eu --reason 'customer is back'")]
+    Enable(Reasoned),
+    /// Stop sending and refuse new deliveries
+    #[command(after_help = "Example:\n  duehook dest disable shop-eu --reason 'contract ended'")]
+    Disable(Reasoned),
+    /// Let nothing through until a time
+    #[command(after_help = "Examples:\n  duehook dest hold shop-eu --for 10m\n  \
+                            duehook dest hold shop-eu --until 2026-01-15T12:00:00Z")]
+    Hold(Hold),
+    /// End a hold, the receiver's own included
+    #[command(after_help = "Example:\n  duehook dest release shop-eu")]
+    Release(Named),
+}
+
+#[derive(Debug, ArgsTrait)]
+pub(super) struct Named {
+    /// The destination's name
+    pub name: String,
+}
+
+#[derive(Debug, ArgsTrait)]
+pub(super) struct Reasoned {
+    /// The destination's name
+    pub name: String,
+    /// Kept and shown with the state
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, ArgsTrait)]
+#[command(group(ArgGroup::new("end").args(["until", "for_"]).required(true)))]
+pub(super) struct Hold {
+    /// The destination's name
+    pub name: String,
+    /// The time at which it ends
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
+    /// How long it lasts
+    #[arg(long = "for", id = "for_", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub length: Option<Duration>,
+    /// Kept and shown with the hold
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, ArgsTrait)]
+pub(super) struct Set {
+    /// The destination's name
+    pub name: String,
+    /// Whose it is; cannot be changed later
+    #[arg(long)]
+    pub tenant: Option<String>,
+    #[arg(long)]
+    pub url: Option<String>,
+    /// The most requests in flight
+    #[arg(long, value_name = "N")]
+    pub concurrency: Option<u32>,
+    /// The retry policy's name
+    #[arg(long)]
+    pub policy: Option<String>,
+    /// For the whole attempt
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub timeout: Option<Duration>,
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub connect_timeout: Option<Duration>,
+    /// A request header; may be given several times, and all of them replace the ones there were
+    #[arg(long = "header", value_name = "NAME:VALUE")]
+    pub headers: Vec<String>,
+    /// A network that may be called although it is not public; may be given several times
+    #[arg(long = "allow-cidr", value_name = "CIDR")]
+    pub allow_cidrs: Vec<String>,
+    /// What a 429 holds back: destination or delivery
+    #[arg(long, value_name = "SCOPE")]
+    pub hold_scope: Option<String>,
+}
+
+#[derive(Debug, ArgsTrait)]
+pub(super) struct Receiver {
+    /// Where to listen
+    #[arg(long, default_value = "127.0.0.1:9000")]
+    pub listen: SocketAddr,
+    /// Do not print a line for each request
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, ArgsTrait)]
+pub(super) struct Drill {
+    /// Which promise to try
+    pub command: DrillCommand,
+}
+
+/// The drills of this version.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum DrillCommand {
+    /// A receiver says 429 and must be left alone; another must not notice
+    TwoDestinations,
+    /// One key, however often it is posted, is one delivery
+    Duplicate,
+}

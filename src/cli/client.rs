@@ -1,0 +1,132 @@
+//! One request to the admin listener and its answer, as text.
+//!
+//! No proxy, no redirect, no second try: what the command asked for happens at most once.
+
+use std::time::Duration;
+
+use reqwest::{Method, RequestBuilder};
+use serde::de::DeserializeOwned;
+use url::Url;
+
+use super::fault::{Fault, Problem, Refusal};
+
+/// A page of 1,000 deliveries takes well under a second; this is for a server that hangs.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The server is on this machine or near it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The way to one server.
+pub(super) struct Client {
+    http: reqwest::Client,
+    admin: Url,
+}
+
+/// An answer that is no refusal.
+pub(super) struct Answer {
+    pub status: u16,
+    /// Empty for 204.
+    pub text: String,
+}
+
+impl Client {
+    /// Opens nothing yet.
+    pub(super) fn new(admin: &str) -> Result<Client, Fault> {
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(TIMEOUT)
+            .build()
+            .map_err(|error| Fault::Local(format!("cannot make an HTTP client: {error}")))?;
+        Ok(Client { http, admin: address(admin)? })
+    }
+
+    /// A request to the path made of `parts`, each escaped.
+    pub(super) fn request(&self, method: Method, parts: &[&str]) -> RequestBuilder {
+        self.request_with(method, parts, &[])
+    }
+
+    /// The same with a query.
+    pub(super) fn request_with(
+        &self,
+        method: Method,
+        parts: &[&str],
+        query: &[(&str, String)],
+    ) -> RequestBuilder {
+        let mut url = self.admin.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(parts);
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        self.http.request(method, url)
+    }
+
+    /// Asks a question.
+    pub(super) async fn get(&self, parts: &[&str]) -> Result<Answer, Fault> {
+        self.answer(self.request(Method::GET, parts)).await
+    }
+
+    /// Gives an order with a JSON body.
+    pub(super) async fn order(
+        &self,
+        method: Method,
+        parts: &[&str],
+        body: &serde_json::Value,
+    ) -> Result<Answer, Fault> {
+        let request = self.request(method, parts).header("content-type", "application/json");
+        self.answer(request.body(body.to_string())).await
+    }
+
+    /// Sends a request that is ready; what is not a 2xx is a [`Fault`].
+    pub(super) async fn answer(&self, request: RequestBuilder) -> Result<Answer, Fault> {
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        let text = response.text().await.map_err(|error| self.unreachable(&error))?;
+        if status.is_success() {
+            return Ok(Answer { status: status.as_u16(), text });
+        }
+        match serde_json::from_str::<Problem>(&text) {
+            Ok(problem) if !problem.code.is_empty() => {
+                Err(Fault::Problem(Box::new(Refusal { problem, text, hint: None })))
+            }
+            Ok(_) | Err(_) => Err(self.not_duehook()),
+        }
+    }
+
+    /// Reads an answer as what the contract says it is.
+    pub(super) fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T, Fault> {
+        serde_json::from_str(text).map_err(|_| self.not_duehook())
+    }
+
+    fn not_duehook(&self) -> Fault {
+        Fault::NotDuehook { admin: self.name() }
+    }
+
+    fn name(&self) -> String {
+        self.admin.as_str().trim_end_matches('/').to_owned()
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Fault {
+        let mut deepest: &dyn std::error::Error = error;
+        while let Some(inner) = deepest.source() {
+            deepest = inner;
+        }
+        let io = deepest.downcast_ref::<std::io::Error>();
+        let refused = io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused);
+        let reason = if error.is_timeout() { "it took too long".into() } else { deepest.to_string() };
+        Fault::Unreachable { admin: self.name(), refused, reason }
+    }
+}
+
+fn address(text: &str) -> Result<Url, Fault> {
+    let usage = |why: &str| Fault::Usage(format!("--admin {text}: {why}"));
+    if text.starts_with("unix:") {
+        return Err(usage("unix: is not supported by this version yet"));
+    }
+    let url = Url::parse(text).map_err(|_| usage("not a URL such as http://127.0.0.1:8461"))?;
+    let good = matches!(url.scheme(), "http" | "https") && url.has_host();
+    if good { Ok(url) } else { Err(usage("not a URL such as http://127.0.0.1:8461")) }
+}

@@ -1,0 +1,253 @@
+//! Commands about deliveries: list, show, explain, attempts, retry, cancel.
+
+use comfy_table::Cell;
+use reqwest::Method;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::args::List;
+use super::client::Client;
+use super::fault::Fault;
+use super::output::{Output, printed, sheet, table, word, write};
+use super::wire::{Attempt, Delivery, Explanation, Last, Page, RawPage};
+
+/// The most that a page may have (API.md).
+const PAGE: u64 = 1000;
+
+/// Lists deliveries, page after page, until the limit or the end.
+pub(super) async fn ls(client: &Client, output: &Output, list: Box<List>) -> Result<(), Fault> {
+    let most = if list.all { u64::MAX } else { list.limit };
+    let query = query(&list);
+    let mut left = most;
+    let mut cursor = None;
+    let mut shown = table(&["id", "state", "outcome", "destination", "attempts", "last", "next", "created"]);
+    while left > 0 {
+        let page = page(client, &query, left.min(PAGE), cursor.take()).await?;
+        left = left.saturating_sub(page.data.len() as u64);
+        for item in &page.data {
+            if output.json {
+                write(item.get())?;
+            } else {
+                shown.add_row(row(output, &client.read(item.get())?));
+            }
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    finish(output, &shown, cursor.is_some())
+}
+
+fn finish(output: &Output, shown: &comfy_table::Table, more: bool) -> Result<(), Fault> {
+    if output.json {
+        return Ok(());
+    }
+    if shown.is_empty() {
+        return write("no deliveries");
+    }
+    write(&printed(shown))?;
+    if more { write("there are more: --limit N or --all") } else { Ok(()) }
+}
+
+async fn page(
+    client: &Client,
+    query: &[(&'static str, String)],
+    limit: u64,
+    cursor: Option<String>,
+) -> Result<RawPage, Fault> {
+    let mut query = query.to_vec();
+    query.push(("limit", limit.to_string()));
+    query.extend(cursor.map(|cursor| ("cursor", cursor)));
+    let request = client.request_with(Method::GET, &["v1", "deliveries"], &query);
+    client.read(&client.answer(request).await?.text)
+}
+
+fn query(list: &List) -> Vec<(&'static str, String)> {
+    let given = [
+        ("state", &list.state),
+        ("outcome", &list.outcome),
+        ("tenant", &list.tenant),
+        ("destination", &list.destination),
+        ("class", &list.class),
+        ("label", &list.label),
+        ("last_status", &list.last_status),
+        ("last_result", &list.last_result),
+        ("created_after", &list.created_after),
+        ("created_before", &list.created_before),
+        ("due_after", &list.due_after),
+        ("due_before", &list.due_before),
+        ("finished_after", &list.finished_after),
+        ("finished_before", &list.finished_before),
+        ("order", &list.order),
+    ];
+    given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
+}
+
+fn row(output: &Output, delivery: &Delivery) -> Vec<Cell> {
+    vec![
+        Cell::new(&delivery.id),
+        word(&delivery.state),
+        word(delivery.outcome.as_deref().unwrap_or("-")),
+        Cell::new(delivery.destination.as_deref().unwrap_or("-")),
+        Cell::new(delivery.attempts),
+        Cell::new(delivery.last.as_ref().map_or("-".into(), last)),
+        Cell::new(output.when(delivery.next_attempt_at.as_deref())),
+        Cell::new(output.when(delivery.created_at.as_deref())),
+    ]
+}
+
+fn last(last: &Last) -> String {
+    match last.status {
+        Some(status) => format!("{} {status}", last.result),
+        None => last.result.clone(),
+    }
+}
+
+/// Shows one delivery.
+pub(super) async fn get(client: &Client, output: &Output, id: &str) -> Result<(), Fault> {
+    let text = client.get(&["v1", "deliveries", id]).await?.text;
+    show(client, output, &text)
+}
+
+/// Makes it due now.
+pub(super) async fn retry(client: &Client, output: &Output, id: &str) -> Result<(), Fault> {
+    let text = client.order(Method::POST, &["v1", "deliveries", id, "retry"], &json!({})).await?.text;
+    show(client, output, &text)
+}
+
+/// Ends it, once someone has said that it may be lost.
+pub(super) async fn cancel(client: &Client, output: &Output, id: &str) -> Result<(), Fault> {
+    output.confirm(&format!("Cancel {id}? It will not be sent again."))?;
+    let text = client.order(Method::POST, &["v1", "deliveries", id, "cancel"], &json!({})).await?.text;
+    show(client, output, &text)
+}
+
+fn show(client: &Client, output: &Output, text: &str) -> Result<(), Fault> {
+    if output.json {
+        return write(text);
+    }
+    let delivery: Delivery = client.read(text)?;
+    write(&sheet(fields(output, &delivery)))
+}
+
+fn fields(output: &Output, delivery: &Delivery) -> Vec<(&'static str, String)> {
+    let some = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
+    let mut rows = vec![
+        ("id", delivery.id.clone()),
+        ("state", state(delivery)),
+        ("outcome", some(&delivery.outcome)),
+        ("destination", some(&delivery.destination)),
+        ("tenant", some(&delivery.tenant)),
+        ("class", some(&delivery.class)),
+        ("key", some(&delivery.idempotency_key)),
+        ("attempts", attempts_in_words(delivery)),
+        ("last", delivery.last.as_ref().map_or("-".into(), |one| last_in_words(output, one))),
+        ("created", output.at(delivery.created_at.as_deref())),
+        ("first attempt", output.at(delivery.first_attempt_at.as_deref())),
+        ("next attempt", next_in_words(output, delivery)),
+        ("held until", output.at(delivery.held_until.as_deref())),
+        ("expires", output.at(delivery.expires_at.as_deref())),
+        ("finished", output.at(delivery.finished_at.as_deref())),
+        ("body", delivery.payload.as_ref().map_or("-".into(), body_in_words)),
+    ];
+    let lease = delivery.lease.as_ref().and_then(|lease| lease.until.as_deref());
+    rows.insert(2, ("lease until", output.at(lease)));
+    rows.extend(delivery.labels.iter().map(|(name, value)| ("label", format!("{name}: {value}"))));
+    rows
+}
+
+fn state(delivery: &Delivery) -> String {
+    let cancelling = if delivery.cancelling { ", cancelling" } else { "" };
+    format!("{}{cancelling}", delivery.state)
+}
+
+fn attempts_in_words(delivery: &Delivery) -> String {
+    let Delivery { attempts, throttles, failures, .. } = delivery;
+    format!("{attempts} ({throttles} rate limited, {failures} failed)")
+}
+
+fn last_in_words(output: &Output, one: &Last) -> String {
+    let error = one.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+    format!("attempt {}, {}, {}{error}", one.n, last(one), output.when(one.at.as_deref()))
+}
+
+fn next_in_words(output: &Output, delivery: &Delivery) -> String {
+    let at = output.at(delivery.next_attempt_at.as_deref());
+    match &delivery.next_reason {
+        Some(reason) if at != "-" => format!("{at}, {reason}"),
+        Some(_) | None => at,
+    }
+}
+
+fn body_in_words(payload: &super::wire::Payload) -> String {
+    let kind = payload.content_type.as_deref().unwrap_or("-");
+    let erased = if payload.erased_at.is_some() { ", erased" } else { "" };
+    let bytes = payload.bytes.map_or("a reference".into(), |bytes| format!("{bytes} bytes"));
+    format!("{bytes}, {kind}{erased}")
+}
+
+/// Says why it has not been sent yet.
+pub(super) async fn explain(client: &Client, output: &Output, id: &str) -> Result<(), Fault> {
+    let text = client.get(&["v1", "deliveries", id, "explain"]).await?.text;
+    if output.json {
+        return write(&text);
+    }
+    let why: Explanation = client.read(&text)?;
+    write(&format!("{}: {}", why.verdict, why.summary))?;
+    for block in &why.blocked_by {
+        let until = output.when(block.until.as_deref());
+        let until = if until == "-" { String::new() } else { format!(" (ends {until})") };
+        let detail = block.detail.as_deref().unwrap_or("");
+        write(format!("  {}{until} {detail}", block.kind).trim_end())?;
+    }
+    match (&why.earliest, why.ahead) {
+        (None, None) => Ok(()),
+        (earliest, ahead) => write(&sheet(vec![
+            ("earliest", output.at(earliest.as_deref())),
+            ("ahead of it", ahead.map_or("-".into(), |ahead| ahead.to_string())),
+        ])),
+    }
+}
+
+/// Lists its attempts.
+pub(super) async fn attempts(client: &Client, output: &Output, id: &str) -> Result<(), Fault> {
+    let text = client.get(&["v1", "deliveries", id, "attempts"]).await?.text;
+    if output.json {
+        let page: Page<Box<RawValue>> = client.read(&text)?;
+        return page.data.iter().try_for_each(|item| write(item.get()));
+    }
+    let page: Page<Attempt> = client.read(&text)?;
+    if page.data.is_empty() {
+        return write("no attempts");
+    }
+    let mut shown = table(&["n", "started", "result", "sent", "status", "asked for", "next", "error"]);
+    for attempt in &page.data {
+        shown.add_row(attempt_row(output, attempt));
+    }
+    write(&printed(&shown))
+}
+
+fn attempt_row(output: &Output, attempt: &Attempt) -> Vec<Cell> {
+    let result = attempt.result.as_deref().unwrap_or("in flight");
+    let result = if attempt.late { format!("{result} (late)") } else { result.to_owned() };
+    let asked = attempt.retry_after.as_ref();
+    let dash = || "-".to_owned();
+    vec![
+        Cell::new(attempt.n),
+        Cell::new(output.when(attempt.started_at.as_deref())),
+        word(&result),
+        Cell::new(attempt.sent.as_deref().unwrap_or("-")),
+        Cell::new(attempt.status.map_or_else(dash, |status| status.to_string())),
+        Cell::new(asked.map_or_else(dash, asked_in_words)),
+        Cell::new(output.when(attempt.next_attempt_at.as_deref())),
+        Cell::new(attempt.error.as_deref().unwrap_or("-")),
+    ]
+}
+
+fn asked_in_words(asked: &super::wire::RetryAfter) -> String {
+    let Some(raw) = &asked.raw else { return "-".into() };
+    let applied = asked.applied_ms.map(|ms| format!(" = {}", super::output::length(crate::time::Millis(ms))));
+    let clamped = asked.clamped.as_ref().map(|end| format!(", {end}")).unwrap_or_default();
+    format!("{raw}{}{clamped}", applied.unwrap_or_default())
+}

@@ -1,0 +1,174 @@
+//! What can go wrong with a command, how it is told, and the exit code it ends with.
+
+use std::process::ExitCode;
+
+use serde::Deserialize;
+
+use crate::config::ConfigError;
+
+/// A command that was not done.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The server refused; what it said is kept to the letter for `--json`.
+    Problem(Box<Refusal>),
+    /// No answer came.
+    Unreachable {
+        admin: String,
+        refused: bool,
+        reason: String,
+    },
+    /// An answer that is not the API's: something else listens there.
+    NotDuehook {
+        admin: String,
+    },
+    /// It would have lost work, and nobody confirmed that.
+    Unconfirmed(String),
+    /// Something on this side: a file, standard input.
+    Local(String),
+    Usage(String),
+    Config(ConfigError),
+}
+
+/// A problem object as the server wrote it, and what may help.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub problem: Problem,
+    pub text: String,
+    pub hint: Option<String>,
+}
+
+/// RFC 9457, as far as it is read here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Problem {
+    pub status: u16,
+    pub code: String,
+    pub title: String,
+    pub detail: Option<String>,
+    pub errors: Vec<FieldError>,
+}
+
+/// One field that is at fault.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FieldError {
+    pub field: String,
+    pub detail: String,
+}
+
+/// `EX_CONFIG` of sysexits: a restart will not help.
+const BAD_CONFIG: u8 = 78;
+
+impl Fault {
+    /// The exit code of API.md.
+    pub(super) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Fault::Usage(_) => 2,
+            Fault::Problem(refusal) if refusal.problem.status == 404 => 3,
+            Fault::Problem(refusal) if refusal.problem.code == "work_waiting" => 4,
+            Fault::Unconfirmed(_) => 4,
+            Fault::Config(_) => BAD_CONFIG,
+            Fault::Problem(_) | Fault::Unreachable { .. } | Fault::NotDuehook { .. } | Fault::Local(_) => 1,
+        })
+    }
+
+    /// Writes it to standard error: a sentence for people, a problem object for programs.
+    pub(super) fn tell(&self, json: bool) {
+        use std::io::Write as _;
+        let text = if json { self.as_problem() } else { format!("duehook: {}", self.sentence()) };
+        // Nobody is left to tell when standard error is closed.
+        let _closed = writeln!(anstream::stderr(), "{text}");
+    }
+
+    fn sentence(&self) -> String {
+        match self {
+            Fault::Problem(refusal) => refusal.problem.sentence(refusal.hint.as_deref()),
+            Fault::Unreachable { admin, refused: true, .. } => format!(
+                "nothing listens at {admin}; is duehook running? start it with: duehook serve \
+                 (or name another server with --admin URL)"
+            ),
+            Fault::Unreachable { admin, refused: false, reason } => {
+                format!("no answer from {admin}: {reason}")
+            }
+            Fault::NotDuehook { admin } => {
+                format!("what answers at {admin} is not duehook's admin listener")
+            }
+            Fault::Unconfirmed(what) | Fault::Local(what) | Fault::Usage(what) => what.clone(),
+            Fault::Config(error) => error.to_string(),
+        }
+    }
+
+    fn as_problem(&self) -> String {
+        let code = match self {
+            Fault::Problem(refusal) => return refusal.text.clone(),
+            Fault::Unreachable { .. } => "unreachable",
+            Fault::NotDuehook { .. } => "not_duehook",
+            Fault::Unconfirmed(_) => "not_confirmed",
+            Fault::Local(_) => "local",
+            Fault::Usage(_) => "usage",
+            Fault::Config(_) => "config",
+        };
+        serde_json::json!({
+            "type": format!("urn:duehook:problem:{code}"),
+            "title": "the command was not done",
+            "code": code,
+            "detail": self.sentence(),
+        })
+        .to_string()
+    }
+}
+
+impl Problem {
+    fn sentence(&self, hint: Option<&str>) -> String {
+        let mut text = self.detail.clone().unwrap_or_else(|| self.title.clone());
+        for FieldError { field, detail } in &self.errors {
+            text.push_str(&format!("\n  {field}: {detail}"));
+        }
+        if let Some(hint) = hint {
+            text.push_str(&format!("\n  {hint}"));
+        }
+        format!("{text} ({} {})", self.status, self.code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_and_sentences() {
+        let problem = |status: u16, code: &str| {
+            Fault::Problem(Box::new(Refusal {
+                problem: Problem {
+                    status,
+                    code: code.into(),
+                    title: "T".into(),
+                    detail: None,
+                    errors: vec![FieldError { field: "url".into(), detail: "is not one".into() }],
+                },
+                text: "{}".into(),
+                hint: Some("did you mean a?".into()),
+            }))
+        };
+        let unreachable =
+            |refused| Fault::Unreachable { admin: "http://x".into(), refused, reason: "late".into() };
+        let check = |fault: Fault, code: u8, part: &str| {
+            assert_eq!(
+                format!("{:?}", fault.exit_code()),
+                format!("{:?}", ExitCode::from(code)),
+                "{fault:?}"
+            );
+            assert!(fault.sentence().contains(part), "{:?}", fault.sentence());
+            assert!(serde_json::from_str::<serde_json::Value>(&fault.as_problem()).is_ok());
+        };
+        check(problem(422, "invalid"), 1, "T\n  url: is not one\n  did you mean a? (422 invalid)");
+        check(problem(404, "not_found"), 3, "404");
+        check(problem(409, "work_waiting"), 4, "409");
+        check(unreachable(true), 1, "duehook serve");
+        check(unreachable(false), 1, "late");
+        check(Fault::NotDuehook { admin: "http://x".into() }, 1, "http://x");
+        check(Fault::Unconfirmed("not confirmed".into()), 4, "not confirmed");
+        check(Fault::Usage("u".into()), 2, "u");
+        check(Fault::Config(crate::config::parse("x = 1").unwrap_err()), 78, "unknown key x");
+    }
+}

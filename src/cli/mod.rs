@@ -1,0 +1,130 @@
+//! The command line: one binary that serves, asks a server, and tries things out.
+//!
+//! Everything but `serve`, `check-config`, `receiver` and `drill` is a client of the admin API
+//! and opens no file of the server's. People get tables, programs get JSON (`--json`), and the
+//! exit code says what came of it: 0 done, 1 failed, 2 usage, 3 not found, 4 refused because
+//! work would be lost.
+
+mod args;
+mod client;
+mod deliveries;
+mod destinations;
+mod fault;
+mod near;
+mod output;
+mod send;
+pub mod serve;
+mod stats;
+mod trial;
+mod wire;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use self::args::{Args, Ask, Command, Files, Global};
+use self::client::Client;
+use self::fault::Fault;
+use self::output::Output;
+use crate::config::{self, Environment, Settings, Sources};
+
+/// Where a server listens for its operators unless told otherwise.
+const ADMIN_DEFAULT: &str = "http://127.0.0.1:8461";
+/// The variable that `--admin` stands over.
+const ADMIN_VARIABLE: &str = "DUEHOOK_ADMIN";
+
+/// Reads the arguments, does what they say, and answers with the exit code.
+#[must_use]
+pub fn run() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(refusal) => return usage(&refusal),
+    };
+    let Args { global, command } = args;
+    match carry_out(&global, command) {
+        Ok(code) => code,
+        Err(fault) => {
+            fault.tell(global.json);
+            fault.exit_code()
+        }
+    }
+}
+
+/// Help and version are done (0), anything else is wrong usage (2): clap knows which is which.
+fn usage(refusal: &clap::Error) -> ExitCode {
+    let told = refusal.print();
+    let code = u8::try_from(refusal.exit_code()).unwrap_or(2);
+    if told.is_err() { ExitCode::FAILURE } else { ExitCode::from(code) }
+}
+
+fn carry_out(global: &Global, command: Command) -> Result<ExitCode, Fault> {
+    let environment = config::environment();
+    let output = Output::new(global.json, global.yes);
+    match command {
+        Command::Serve(files) => Ok(serve::run(settings(files, environment)?)),
+        Command::CheckConfig(files) => {
+            check_config(&output, &settings(files, environment)?).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Version => output.version().map(|()| ExitCode::SUCCESS),
+        Command::Receiver(receiver) => in_runtime(trial::receiver(&output, receiver))?,
+        Command::Drill(drill) => in_runtime(trial::drill(&output, drill.command))?,
+        Command::Ask(question) => {
+            let client = Client::new(&admin(global, &environment)?)?;
+            in_runtime(ask(&client, &output, question))?.map(|()| ExitCode::SUCCESS)
+        }
+    }
+}
+
+async fn ask(client: &Client, output: &Output, question: Ask) -> Result<(), Fault> {
+    match question {
+        Ask::Send(send) => send::send(client, output, send).await,
+        Ask::Ls(list) => deliveries::ls(client, output, list).await,
+        Ask::Get(one) => deliveries::get(client, output, &one.id).await,
+        Ask::Explain(one) => deliveries::explain(client, output, &one.id).await,
+        Ask::Attempts(one) => deliveries::attempts(client, output, &one.id).await,
+        Ask::Retry(one) => deliveries::retry(client, output, &one.id).await,
+        Ask::Cancel(one) => deliveries::cancel(client, output, &one.id).await,
+        Ask::Dest(dest) => destinations::run(client, output, dest.command).await,
+        Ask::Stats => stats::stats(client, output).await,
+    }
+}
+
+/// Runs `work` to its end on this thread.
+fn in_runtime<T>(work: impl Future<Output = T>) -> Result<T, Fault> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Fault::Local(format!("cannot start: {error}")))?;
+    Ok(runtime.block_on(work))
+}
+
+fn settings(files: Files, environment: Environment) -> Result<Settings, Fault> {
+    let Files { config, data, region } = files;
+    config::load(&Sources { region, data, config, environment }).map_err(Fault::Config)
+}
+
+fn check_config(output: &Output, settings: &Settings) -> Result<(), Fault> {
+    let Settings { region, data, ingest, admin, .. } = settings;
+    output.either(
+        || serde_json::json!({"valid": true, "region": region.as_str(), "data": data}).to_string(),
+        || {
+            format!(
+                "the configuration is valid: region {region}, data {}, ingest on {}, admin on {}",
+                data.display(),
+                ingest.listener.listen,
+                admin.listen
+            )
+        },
+    )
+}
+
+fn admin(global: &Global, environment: &Environment) -> Result<String, Fault> {
+    if let Some(url) = &global.admin {
+        return Ok(url.clone());
+    }
+    match environment.get(ADMIN_VARIABLE) {
+        Some(url) => url
+            .to_str()
+            .map(str::to_owned)
+            .ok_or_else(|| Fault::Usage(format!("{ADMIN_VARIABLE} is not UTF-8"))),
+        None => Ok(ADMIN_DEFAULT.into()),
+    }
+}

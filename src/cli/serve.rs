@@ -1,0 +1,298 @@
+//! `serve`: puts the parts together, says where they listen, and takes them apart again.
+
+use std::future::pending;
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::config::{Listener, LogFormat, Settings};
+use crate::driver::clock::Clock;
+use crate::driver::{self, Custody, Driver, Handle};
+use crate::engine::{Engine, Limits, Retention, Seed};
+use crate::http::{self, App, Build};
+use crate::sender::{self, Sender, egress};
+use crate::store::{self, OpenError, Opening, Owner};
+use crate::time::Millis;
+
+/// What is cut has this long to be reported and committed before the process ends.
+const CUT_TIME: Millis = Millis(1_000);
+/// A restart may help: the store failed, or the file is in use (sysexits.h, `EX_TEMPFAIL`).
+const TEMPORARY: u8 = 75;
+/// A restart will not help: config, region, format or a corrupt file (`EX_CONFIG`).
+const CONFIG: u8 = 78;
+/// Slots need descriptors, and so does everything else.
+const SLOTS_SHARE: u64 = 4;
+
+/// Why a server does not serve.
+#[derive(Debug, thiserror::Error)]
+enum ServeError {
+    #[error("cannot open the data file: {0}")]
+    Open(#[from] OpenError),
+    #[error("the store failed: {0}")]
+    Store(#[from] store::StoreError),
+    #[error("cannot listen on {address}: {error}")]
+    Listen { address: SocketAddr, error: std::io::Error },
+    #[error("{0}")]
+    Config(String),
+    #[error("{0}")]
+    System(#[from] std::io::Error),
+}
+
+impl ServeError {
+    fn code(&self) -> u8 {
+        match self {
+            ServeError::Open(error) => error.exit_code(),
+            ServeError::Store(_) | ServeError::Listen { .. } | ServeError::System(_) => TEMPORARY,
+            ServeError::Config(_) => CONFIG,
+        }
+    }
+}
+
+/// Serves until it is told to stop; the exit code is API.md's.
+#[must_use]
+pub fn run(settings: Settings) -> ExitCode {
+    log(&settings);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let served = runtime.map_err(ServeError::System).and_then(|runtime| {
+        let served = runtime.block_on(serve(&settings));
+        runtime.shutdown_background();
+        served
+    });
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(exit_code = error.code(), "{error}");
+            ExitCode::from(error.code())
+        }
+    }
+}
+
+fn log(settings: &Settings) {
+    let json = match settings.log.format {
+        LogFormat::Auto => !std::io::stderr().is_terminal(),
+        LogFormat::Text => false,
+        LogFormat::Json => true,
+    };
+    let level = tracing_subscriber::EnvFilter::new(&settings.log.level);
+    let lines = tracing_subscriber::fmt().with_env_filter(level).with_writer(std::io::stderr);
+    if json { lines.json().init() } else { lines.init() }
+}
+
+async fn serve(settings: &Settings) -> Result<(), ServeError> {
+    let mut signals = Signals::new()?;
+    raise_descriptors(settings.send.slots)?;
+    let clock = Clock::start();
+    let (driver, handle) = open(settings, &clock)?;
+    let (stop, stopping) = watch::channel(());
+    let mut listeners = JoinSet::new();
+    let addresses = listen(settings, &handle, &mut listeners, &stopping).await?;
+    drop(handle);
+    announce(settings, addresses);
+    finish(driver, settings, &mut signals, stop, listeners).await
+}
+
+/// Opens the file and starts the engine on it.
+fn open(settings: &Settings, clock: &Clock) -> Result<(Driver, Handle), ServeError> {
+    let host = host_id(settings);
+    let now = clock.now();
+    let opening = Opening { region: &settings.region, now: now.wall, uuid: random()? };
+    let opened = store::open::open(&settings.data, &host, &opening, walked)?;
+    let run = u64::from_le_bytes(random()?);
+    let engine = Engine::open(opened, limits(settings), Seed { run }, now)?;
+    let owner = Owner::beside(&settings.data);
+    let custody = Custody { path: settings.data.clone(), host, owner, run: now.wall };
+    let sender = sender(settings)?;
+    Ok(driver::start(engine, sender, custody, clock.clone(), &tokio::runtime::Handle::current()))
+}
+
+fn walked(share: f64) {
+    tracing::info!(percent = (share * 100.0) as u64, "checking the data file after a crash");
+}
+
+/// What names this machine: the setting, or what systemd made at installation.
+fn host_id(settings: &Settings) -> String {
+    if !settings.host_id.is_empty() {
+        return settings.host_id.clone();
+    }
+    let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+fn random<const N: usize>() -> Result<[u8; N], ServeError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| ServeError::Config(format!("no random bytes: {error}")))?;
+    Ok(bytes)
+}
+
+fn limits(settings: &Settings) -> Limits {
+    let kept = &settings.retention;
+    Limits {
+        slots: settings.send.slots,
+        max_deliveries: settings.ingest.max_deliveries,
+        policies: settings.policies.clone(),
+        retention: Retention {
+            terminal: kept.terminal,
+            max_terminal: kept.max_terminal,
+            delivered_payload: kept.delivered_payload,
+            failed_payload: kept.failed_payload,
+        },
+    }
+}
+
+fn sender(settings: &Settings) -> Result<Sender, ServeError> {
+    let set = &settings.send;
+    let (allow_http, ports, allow_cidrs) = (set.allow_http, set.ports.clone(), set.allow_cidrs.clone());
+    let read = |path: &std::path::PathBuf| {
+        let fault = |error| ServeError::Config(format!("send.ca_file {}: {error}", path.display()));
+        std::fs::read(path).map_err(fault)
+    };
+    let config = sender::Config {
+        rules: egress::Rules { allow_http, ports, allow_cidrs },
+        ca_pem: set.ca_file.as_ref().map(read).transpose()?,
+        keep_response_excerpt: set.keep_response_excerpt,
+    };
+    Sender::new(config).map_err(|error| ServeError::Config(error.to_string()))
+}
+
+/// Raises the soft limit of descriptors to the hard one; slots beyond a quarter are refused.
+fn raise_descriptors(slots: u32) -> Result<(), ServeError> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    setrlimit(Resource::Nofile, limit).map_err(std::io::Error::from)?;
+    if u64::from(slots) > most / SLOTS_SHARE {
+        let says = format!(
+            "send.slots {slots} needs {} descriptors, the limit is {most}: lower it, or raise LimitNOFILE",
+            u64::from(slots) * SLOTS_SHARE
+        );
+        return Err(ServeError::Config(says));
+    }
+    Ok(())
+}
+
+/// Where everything listens: ingest, admin, and metrics if they have their own.
+type Addresses = [Option<SocketAddr>; 3];
+
+async fn listen(
+    settings: &Settings,
+    handle: &Handle,
+    listeners: &mut JoinSet<()>,
+    stopping: &watch::Receiver<()>,
+) -> Result<Addresses, ServeError> {
+    let build = Build {
+        version: env!("CARGO_PKG_VERSION"),
+        commit: option_env!("DUEHOOK_COMMIT").unwrap_or("unknown"),
+        format: store::open::FORMAT,
+    };
+    let app = App::new(handle.clone(), settings, build);
+    let ingest = (Some(&settings.ingest.listener), http::ingest_router(Arc::clone(&app)));
+    let admin = (Some(&settings.admin), http::admin_router(Arc::clone(&app)));
+    let metrics = (settings.metrics.as_ref(), http::metrics_router(app));
+    let mut addresses = [None; 3];
+    for (place, (listener, router)) in [ingest, admin, metrics].into_iter().enumerate() {
+        let Some(listener) = listener else { continue };
+        let socket = bind(listener).await?;
+        addresses[place] = Some(socket.local_addr()?);
+        let limits = http::Limits::new(settings.ingest.max_connections, listener.allowed_hosts.clone());
+        let mut stopping = stopping.clone();
+        let stop = async move { drop(stopping.changed().await) };
+        listeners.spawn(http::serve(socket, router, limits, stop));
+    }
+    Ok(addresses)
+}
+
+async fn bind(listener: &Listener) -> Result<TcpListener, ServeError> {
+    let address = listener.listen;
+    TcpListener::bind(address).await.map_err(|error| ServeError::Listen { address, error })
+}
+
+/// What to do next, on standard output: the log is elsewhere.
+fn announce(settings: &Settings, [ingest, admin, metrics]: Addresses) {
+    let (Some(ingest), Some(admin)) = (ingest, admin) else { return };
+    let mut text = format!("ingest   http://{ingest}\nadmin    http://{admin}\n");
+    if let Some(metrics) = metrics {
+        text += &format!("metrics  http://{metrics}\n");
+    }
+    text += &format!("data     {}, region {}\n", settings.data.display(), settings.region);
+    text += &first_delivery(ingest, admin);
+    anstream::print!("{text}");
+    tracing::info!(%ingest, %admin, region = %settings.region, "serving");
+}
+
+fn first_delivery(ingest: SocketAddr, admin: SocketAddr) -> String {
+    format!(
+        "
+A first delivery: start the test receiver in another terminal,
+    duehook receiver
+then tell duehook of it and send it something:
+    curl -X PUT http://{admin}/v1/destinations/demo -H 'content-type: application/json' \\
+         -d '{{\"tenant\":\"demo\",\"url\":\"http://127.0.0.1:9000/ok\",\"allow_cidrs\":[\"127.0.0.1/32\"]}}'
+    curl http://{ingest}/v1/send/demo -H 'content-type: application/json' -d '{{\"hello\":\"world\"}}'
+"
+    )
+}
+
+/// SIGTERM and SIGINT mean the same: stop, and the second time, at once.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Signals, ServeError> {
+        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(Signals { terminate, interrupt })
+    }
+
+    async fn next(&mut self) {
+        let heard = tokio::select! {
+            heard = self.terminate.recv() => heard,
+            heard = self.interrupt.recv() => heard,
+        };
+        if heard.is_none() {
+            pending::<()>().await;
+        }
+    }
+}
+
+/// Waits for the engine's end or a signal, and takes everything apart in order: no new work,
+/// then sends end or are cut, then the engine closes the file, then the listeners.
+async fn finish(
+    mut driver: Driver,
+    settings: &Settings,
+    signals: &mut Signals,
+    stop: watch::Sender<()>,
+    mut listeners: JoinSet<()>,
+) -> Result<(), ServeError> {
+    tokio::select! {
+        ended = driver.ended() => return ended.map_err(ServeError::Store),
+        () = signals.next() => {}
+    }
+    tracing::info!("stopping");
+    driver.stop();
+    let patient = timeout(settings.shutdown_timeout.duration(), driver.ended());
+    let ended = tokio::select! {
+        ended = patient => ended.ok(),
+        () = signals.next() => None,
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            driver.cut();
+            timeout(CUT_TIME.duration(), driver.ended()).await.unwrap_or(Ok(()))
+        }
+    };
+    stop.send_replace(());
+    while listeners.join_next().await.is_some() {}
+    driver.join();
+    tracing::info!("stopped");
+    ended.map_err(ServeError::Store)
+}

@@ -1,0 +1,112 @@
+//! `stats`: the whole server at a glance.
+
+use comfy_table::Cell;
+
+use super::client::Client;
+use super::fault::Fault;
+use super::output::{Output, length, printed, table, write};
+use super::wire::{Class, Stats};
+use crate::time::Millis;
+
+/// Shows what waits, what is in flight and what is due in the next hour.
+pub(super) async fn stats(client: &Client, output: &Output) -> Result<(), Fault> {
+    let text = client.get(&["v1", "stats"]).await?.text;
+    if output.json {
+        return write(&text);
+    }
+    let stats: Stats = client.read(&text)?;
+    write(&head(&stats))?;
+    let mut shown = table(&[
+        "class",
+        "ready",
+        "held",
+        "delayed",
+        "leased",
+        "oldest ready",
+        "oldest held",
+        "claims/s",
+        "first p95",
+        "window",
+    ]);
+    for (name, class) in &stats.classes {
+        shown.add_row(row(name, class));
+    }
+    write(&format!("\n{}\n\n{}", printed(&shown), forecast(&stats)))
+}
+
+fn head(stats: &Stats) -> String {
+    let counting =
+        if stats.counting { "\nstill counting after a start: figures are lower bounds" } else { "" };
+    let quarantined = match stats.quarantined {
+        0 => String::new(),
+        some => format!("\n{some} quarantined: see duehook ls --outcome quarantined"),
+    };
+    format!(
+        "region {}, claims {}, {} of {} slots in flight, {:.1}/s accepted, {:.1}/s finished{counting}{quarantined}",
+        stats.region,
+        stats.claims,
+        stats.slots.in_flight,
+        stats.slots.total,
+        stats.accepted_per_second,
+        stats.finished_per_second,
+    )
+}
+
+fn row(name: &str, class: &Class) -> Vec<Cell> {
+    let time = |ms: Option<u64>| ms.map_or("-".into(), |ms| length(Millis(ms)));
+    vec![
+        Cell::new(name),
+        Cell::new(class.ready),
+        Cell::new(class.held),
+        Cell::new(class.delayed),
+        Cell::new(class.leased),
+        Cell::new(time(class.oldest_ready_ms)),
+        Cell::new(time(class.oldest_held_ms)),
+        Cell::new(format!("{:.1}", class.claims_per_second)),
+        Cell::new(time(class.first_attempt_p95_ms)),
+        Cell::new(time(class.window_ms)),
+    ]
+}
+
+/// The hour ahead in one line.
+fn forecast(stats: &Stats) -> String {
+    let within = |minutes: usize| stats.forecast.iter().take(minutes).map(|minute| minute.due).sum::<u64>();
+    let fullest = stats.forecast.iter().max_by_key(|minute| minute.due);
+    let peak = fullest.filter(|minute| minute.due > 0);
+    let peak = peak.map(|minute| format!(", most ({}) in the minute of {}", minute.due, minute.from));
+    format!(
+        "due in the next 5 m: {}, in the next hour: {}{}",
+        within(5),
+        within(60),
+        peak.unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glance_reads_what_the_contract_says() {
+        let stats: Stats = serde_json::from_str(
+            r#"{"at": "2026-01-15T12:00:00.000Z", "region": "eu", "claims": "running", "counting": true,
+                "slots": {"total": 4096, "in_flight": 3}, "accepted_per_second": 1.26,
+                "finished_per_second": 0.5, "quarantined": 1, "unheard_of": {},
+                "classes": {"routine": {"ready": 1, "held": 2, "delayed": 3, "leased": 4,
+                    "oldest_ready_ms": null, "oldest_held_ms": 61000, "claims_per_second": 2.0,
+                    "window_ms": 10000, "first_attempt_p95_ms": 12}},
+                "forecast": [{"from": "2026-01-15T12:00:00.000Z", "to": "…", "due": 2},
+                             {"from": "2026-01-15T12:01:00.000Z", "to": "…", "due": 5}]}"#,
+        )
+        .unwrap();
+        let head = head(&stats);
+        for part in ["region eu", "3 of 4096", "1.3/s accepted", "lower bounds", "1 quarantined"] {
+            assert!(head.contains(part), "{head}");
+        }
+        assert_eq!(
+            forecast(&stats),
+            "due in the next 5 m: 7, in the next hour: 7, most (5) in the minute of 2026-01-15T12:01:00.000Z"
+        );
+        assert_eq!(row("routine", &stats.classes["routine"]).len(), 10);
+    }
+}

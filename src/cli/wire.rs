@@ -1,0 +1,203 @@
+//! What the API answers, as far as a table shows it. Fields that are not known here are
+//! ignored, so that an older client reads a newer server.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// A page of a list.
+#[derive(Debug, Deserialize)]
+pub(super) struct Page<T> {
+    pub data: Vec<T>,
+    #[serde(default)]
+    pub next_cursor: Option<String>,
+}
+
+/// A page whose items are passed on as they came.
+pub(super) type RawPage = Page<Box<RawValue>>;
+
+/// A delivery.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Delivery {
+    pub id: String,
+    pub tenant: Option<String>,
+    pub destination: Option<String>,
+    pub class: Option<String>,
+    pub idempotency_key: Option<String>,
+    pub state: String,
+    pub outcome: Option<String>,
+    pub cancelling: bool,
+    pub attempts: u32,
+    pub throttles: u32,
+    pub failures: u32,
+    pub created_at: Option<String>,
+    pub first_attempt_at: Option<String>,
+    pub next_attempt_at: Option<String>,
+    pub next_reason: Option<String>,
+    pub expires_at: Option<String>,
+    pub held_until: Option<String>,
+    pub finished_at: Option<String>,
+    pub lease: Option<Lease>,
+    pub last: Option<Last>,
+    pub payload: Option<Payload>,
+    pub labels: BTreeMap<String, String>,
+    pub duplicate: bool,
+}
+
+/// Since when an attempt is in flight, and until when it may be.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Lease {
+    pub until: Option<String>,
+}
+
+/// The last attempt in short.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Last {
+    pub n: u32,
+    pub result: String,
+    pub status: Option<u16>,
+    pub error: Option<String>,
+    pub at: Option<String>,
+}
+
+/// What is known of a body.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Payload {
+    /// None for a reference: its length is not known before it is read.
+    pub bytes: Option<u64>,
+    pub content_type: Option<String>,
+    pub erased_at: Option<String>,
+}
+
+/// One attempt.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Attempt {
+    pub n: u32,
+    pub started_at: Option<String>,
+    pub ended_at: Option<String>,
+    pub result: Option<String>,
+    pub sent: Option<String>,
+    pub status: Option<u16>,
+    pub error: Option<String>,
+    pub host: Option<String>,
+    pub late: bool,
+    pub retry_after: Option<RetryAfter>,
+    pub next_attempt_at: Option<String>,
+}
+
+/// What the receiver asked for and what was made of it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RetryAfter {
+    pub raw: Option<String>,
+    pub applied_ms: Option<u64>,
+    pub clamped: Option<String>,
+}
+
+/// Why a delivery has not been sent yet.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Explanation {
+    pub verdict: String,
+    pub summary: String,
+    pub blocked_by: Vec<Block>,
+    pub earliest: Option<String>,
+    pub ahead: Option<u64>,
+}
+
+/// One thing in the way.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Block {
+    pub kind: String,
+    pub until: Option<String>,
+    pub detail: Option<String>,
+}
+
+/// A destination.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Destination {
+    pub id: Option<String>,
+    pub tenant: Option<String>,
+    pub url: Option<String>,
+    pub concurrency: Concurrency,
+    pub policy: Option<String>,
+    pub timeout_ms: Option<u64>,
+    pub connect_timeout_ms: Option<u64>,
+    pub allow_cidrs: Vec<String>,
+    pub hold_scope: Option<String>,
+    pub state: Option<String>,
+    pub state_reason: Option<String>,
+    pub state_since: Option<String>,
+    pub state_by: Option<String>,
+    pub in_flight: Option<u64>,
+    pub limit: Option<u64>,
+    pub waiting: Option<u64>,
+    pub delayed: Option<u64>,
+    pub oldest_due_at: Option<String>,
+    pub hold_until: Option<String>,
+    pub hold_reason: Option<String>,
+    pub last_success_at: Option<String>,
+    pub failing_since: Option<String>,
+    pub failure_streak: Option<u64>,
+}
+
+/// The setting of that name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Concurrency {
+    pub max: Option<u32>,
+}
+
+/// The figures of the whole server.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Stats {
+    pub region: String,
+    pub claims: String,
+    pub counting: bool,
+    pub slots: Slots,
+    pub accepted_per_second: f64,
+    pub finished_per_second: f64,
+    pub quarantined: u64,
+    pub classes: BTreeMap<String, Class>,
+    pub forecast: Vec<Due>,
+}
+
+/// Requests that may be in flight, and that are.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Slots {
+    pub total: u64,
+    pub in_flight: u64,
+}
+
+/// The figures of one latency class.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Class {
+    pub ready: u64,
+    pub held: u64,
+    pub delayed: u64,
+    pub leased: u64,
+    pub oldest_ready_ms: Option<u64>,
+    pub oldest_held_ms: Option<u64>,
+    pub claims_per_second: f64,
+    pub window_ms: Option<u64>,
+    pub first_attempt_p95_ms: Option<u64>,
+}
+
+/// How many become due in a stretch of time.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Due {
+    pub from: String,
+    pub due: u64,
+}

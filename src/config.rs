@@ -1,0 +1,233 @@
+//! Settings, resolved once: flag over environment over file over default.
+//!
+//! Nothing else in the program reads the environment, and nothing here opens a socket or the
+//! data file. A key that is unknown, or that this version does not act on, is refused by name:
+//! a setting that is silently ignored is worse than a server that does not start.
+
+mod error;
+mod layers;
+mod read;
+mod value;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+
+use crate::model::{self, Name};
+use crate::policy::Policy;
+use crate::time::Millis;
+
+pub use error::{ConfigError, Origin};
+
+/// Every setting, resolved once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Stamped into the data file when it is made.
+    pub region: Name,
+    pub data: PathBuf,
+    /// How long a stop waits for what is in flight.
+    pub shutdown_timeout: Millis,
+    /// Empty: the machine's own id.
+    pub host_id: String,
+    pub log: Log,
+    pub ingest: Ingest,
+    pub admin: Listener,
+    /// None: off
+    pub metrics: Option<Listener>,
+    pub send: Send,
+    /// Always has one named `default`.
+    pub policies: BTreeMap<Name, Policy>,
+    pub retention: Retention,
+}
+
+/// What is logged and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// One of `error`, `warn`, `info`, `debug`, `trace`.
+    pub level: String,
+    pub format: LogFormat,
+}
+
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON otherwise.
+    Auto,
+    Text,
+    Json,
+}
+
+/// An address that is served, and the host names it answers to besides loopback ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// Always a loopback address in this version.
+    pub listen: SocketAddr,
+    pub allowed_hosts: Vec<String>,
+}
+
+/// What producers meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ingest {
+    pub listener: Listener,
+    /// Bytes of a body, after base64.
+    pub max_payload: usize,
+    /// Deliveries that have not ended.
+    pub max_deliveries: u64,
+    pub max_connections: usize,
+    pub body_timeout: Millis,
+}
+
+/// How requests go out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Send {
+    /// Requests in flight, all destinations together.
+    pub slots: u32,
+    /// The whole attempt, unless the destination sets its own.
+    pub timeout: Millis,
+    /// Never over `timeout`.
+    pub connect_timeout: Millis,
+    pub destination_concurrency: u32,
+    /// Certificates trusted beside the system's.
+    pub ca_file: Option<PathBuf>,
+    pub keep_response_excerpt: bool,
+    pub allow_http: bool,
+    pub ports: Vec<u16>,
+    pub allow_cidrs: Vec<IpNet>,
+}
+
+/// How long what has ended is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Record, attempts and key.
+    pub terminal: Millis,
+    pub max_terminal: u64,
+    /// Never over `terminal`, like `failed_payload`: no body outlives its record.
+    pub delivered_payload: Millis,
+    pub failed_payload: Millis,
+}
+
+/// Where settings come from, most telling first.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// `--region`
+    pub region: Option<String>,
+    /// `--data`
+    pub data: Option<String>,
+    /// `--config`; without it the environment's `DUEHOOK_CONFIG`; without both, no file is read.
+    pub config: Option<PathBuf>,
+    /// See [`environment`].
+    pub environment: Environment,
+}
+
+/// The variables whose names begin with `DUEHOOK_`.
+pub type Environment = BTreeMap<String, OsString>;
+
+/// What the names of our variables begin with.
+pub const PREFIX: &str = "DUEHOOK_";
+
+/// Reads the environment: the only function of the program that does.
+#[must_use]
+pub fn environment() -> Environment {
+    let ours = |(name, value): (OsString, OsString)| {
+        let name = name.to_string_lossy().into_owned();
+        name.starts_with(PREFIX).then_some((name, value))
+    };
+    std::env::vars_os().filter_map(ours).collect()
+}
+
+/// Resolves every setting.
+///
+/// # Errors
+/// The first key that cannot be read, is unknown, is not supported by this version or has a
+/// value that is not allowed.
+pub fn load(sources: &Sources) -> Result<Settings, ConfigError> {
+    read::settings(layers::Layers::gather(sources)?)
+}
+
+/// Resolves every setting from the text of a file alone.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(text: &str) -> Result<Settings, ConfigError> {
+    read::settings(layers::Layers::of_text(text)?)
+}
+
+impl Default for Settings {
+    /// What is in force when nothing is set.
+    fn default() -> Settings {
+        Settings {
+            region: "local".parse().expect("local is a name"),
+            data: PathBuf::from("duehook.redb"),
+            shutdown_timeout: Millis::seconds(20),
+            host_id: String::new(),
+            log: Log { level: "info".into(), format: LogFormat::Auto },
+            ingest: Ingest::default(),
+            admin: Listener::loopback(8461),
+            metrics: None,
+            send: Send::default(),
+            policies: BTreeMap::from([(default_policy(), Policy::default())]),
+            retention: Retention::default(),
+        }
+    }
+}
+
+/// The name of the policy from which the others take what they do not set.
+#[must_use]
+pub fn default_policy() -> Name {
+    "default".parse().expect("default is a name")
+}
+
+impl Listener {
+    /// On 127.0.0.1 at `port`, for loopback names only.
+    #[must_use]
+    pub fn loopback(port: u16) -> Listener {
+        Listener { listen: SocketAddr::from(([127, 0, 0, 1], port)), allowed_hosts: Vec::new() }
+    }
+}
+
+impl Default for Ingest {
+    fn default() -> Ingest {
+        Ingest {
+            listener: Listener::loopback(8460),
+            max_payload: model::MAX_PAYLOAD_DEFAULT,
+            max_deliveries: 20_000_000,
+            max_connections: 1024,
+            body_timeout: Millis::seconds(15),
+        }
+    }
+}
+
+impl Default for Send {
+    fn default() -> Send {
+        Send {
+            slots: 4096,
+            timeout: Millis::seconds(15),
+            connect_timeout: Millis::seconds(5),
+            destination_concurrency: model::destination::CONCURRENCY_DEFAULT,
+            ca_file: None,
+            keep_response_excerpt: false,
+            allow_http: false,
+            ports: vec![443, 8443],
+            allow_cidrs: Vec::new(),
+        }
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Retention {
+        const DAY: u64 = 24 * 3_600;
+        Retention {
+            terminal: Millis::seconds(30 * DAY),
+            max_terminal: 10_000_000,
+            delivered_payload: Millis(0),
+            failed_payload: Millis::seconds(7 * DAY),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "config/tests.rs"]
+mod tests;

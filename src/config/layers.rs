@@ -1,0 +1,267 @@
+//! The sources laid over each other: one value a key, with where it was set.
+//!
+//! A value leaves when it is read. What is left when all settings are read is unknown.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::{ConfigError, Origin};
+use super::value::{Reading, Value};
+use super::{Environment, PREFIX, Sources};
+
+/// The tables around a key, and the key: `["send", "slots"]`.
+pub(super) type Key = Vec<String>;
+
+/// A config file is at most this long: thousands of policies fit, and it is held in RAM.
+const MAX_FILE: u64 = 1024 * 1024;
+/// The client's own variables, and the one that names the file.
+const OTHER_VARIABLES: [&str; 3] = ["DUEHOOK_ADMIN", "DUEHOOK_TOKEN_FILE", "DUEHOOK_CONFIG"];
+/// Keys without a table that have a variable (API.md).
+const BARE_VARIABLES: [(&str, &str); 2] = [("DUEHOOK_REGION", "region"), ("DUEHOOK_DATA", "data")];
+/// Tables that may stand empty; so may every policy.
+const TABLES: [&str; 7] = ["log", "ingest", "admin", "metrics", "send", "policy", "retention"];
+
+/// Keys and tables of the contract that this version does not act on, and what to do meanwhile.
+const NOT_YET: [(&str, &str); 22] = [
+    ("ingest.auth", LOOPBACK),
+    ("ingest.tls_cert", LOOPBACK),
+    ("ingest.tls_key", LOOPBACK),
+    ("ingest.plaintext", LOOPBACK),
+    ("ingest.min_free_disk", "remove it and watch the disk"),
+    ("admin.auth", LOOPBACK),
+    ("admin.tls_cert", LOOPBACK),
+    ("admin.tls_key", LOOPBACK),
+    ("admin.plaintext", LOOPBACK),
+    ("metrics.auth", LOOPBACK),
+    ("metrics.tls_cert", LOOPBACK),
+    ("metrics.tls_key", LOOPBACK),
+    ("metrics.plaintext", LOOPBACK),
+    ("metrics.destinations", "remove it"),
+    ("send.proxy", "remove it; requests go out directly"),
+    ("retention.audit", "remove it; there is no audit log"),
+    ("payload_refs", "remove it; references are refused"),
+    ("class", "remove it; the classes have the built-in windows"),
+    ("reserve", "remove it"),
+    ("backup", "remove it; copy the file while the server is stopped"),
+    ("tenant", "remove it; tenants have no limits"),
+    ("token", LOOPBACK),
+];
+const LOOPBACK: &str = "remove it; every listener is on loopback and needs no token";
+
+/// A value and where it was set.
+struct Set {
+    value: Value,
+    origin: Origin,
+}
+
+/// Everything that was set, and what has been asked for so far.
+#[derive(Default)]
+pub(super) struct Layers {
+    set: BTreeMap<Key, Set>,
+    /// Every key that was asked for: the keys that exist.
+    asked: Vec<Key>,
+    /// Every policy that has a table, an empty one included.
+    policies: BTreeMap<String, Origin>,
+}
+
+impl Layers {
+    /// Lays file, environment and flags over each other.
+    pub(super) fn gather(sources: &Sources) -> Result<Layers, ConfigError> {
+        let named = sources.environment.get("DUEHOOK_CONFIG").map(Path::new);
+        let file = sources.config.as_deref().or(named.filter(|path| !path.as_os_str().is_empty()));
+        let mut layers = match file {
+            Some(path) => Layers::of_text(&read_file(path)?)?,
+            None => Layers::default(),
+        };
+        layers.add_environment(&sources.environment)?;
+        layers.add_flag("--region", "region", sources.region.as_deref());
+        layers.add_flag("--data", "data", sources.data.as_deref());
+        Ok(layers)
+    }
+
+    /// Only what the text of a file sets.
+    pub(super) fn of_text(text: &str) -> Result<Layers, ConfigError> {
+        let table = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
+            line: error.span().map_or(1, |span| line_of(text, span.start)),
+            reason: error.message().to_owned(),
+        })?;
+        let mut layers = Layers::default();
+        layers.add_table(text, &[], table.get_ref())?;
+        Ok(layers)
+    }
+
+    fn add_table(&mut self, text: &str, above: &[String], table: &DeTable<'_>) -> Result<(), ConfigError> {
+        for (name, value) in table {
+            let key = [above, &[name.get_ref().clone().into_owned()]].concat();
+            let origin = Origin::File { line: line_of(text, name.span().start) };
+            refuse_not_yet(&key, &origin)?;
+            match value.get_ref() {
+                DeValue::Table(inner) if is_table(&key) => {
+                    self.note_policy(&key, &origin);
+                    self.add_table(text, &key, inner)?;
+                }
+                DeValue::Table(inner) if !inner.is_empty() => self.add_table(text, &key, inner)?,
+                DeValue::Table(_)
+                | DeValue::String(_)
+                | DeValue::Integer(_)
+                | DeValue::Float(_)
+                | DeValue::Boolean(_)
+                | DeValue::Datetime(_)
+                | DeValue::Array(_) => self.put(key, value_of(value), origin),
+            }
+        }
+        Ok(())
+    }
+
+    fn add_environment(&mut self, environment: &Environment) -> Result<(), ConfigError> {
+        for (name, value) in environment {
+            if OTHER_VARIABLES.contains(&name.as_str()) {
+                continue;
+            }
+            let origin = Origin::Environment(name.clone());
+            let key = variable(name).ok_or_else(|| unknown_variable(name, &origin))?;
+            refuse_not_yet(&key, &origin)?;
+            let word = word(&key, value, &origin)?;
+            self.put(key, word, origin);
+        }
+        Ok(())
+    }
+
+    fn add_flag(&mut self, flag: &'static str, key: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.put(vec![key.into()], Value::Word(value.into()), Origin::Flag(flag));
+        }
+    }
+
+    fn put(&mut self, key: Key, value: Value, origin: Origin) {
+        self.note_policy(&key, &origin);
+        self.set.insert(key, Set { value, origin });
+    }
+
+    fn note_policy(&mut self, key: &[String], origin: &Origin) {
+        if let [table, name, ..] = key
+            && table == "policy"
+        {
+            self.policies.entry(name.clone()).or_insert_with(|| origin.clone());
+        }
+    }
+
+    /// The value of a key, read by `read`, or `default` when it is not set.
+    pub(super) fn take<T>(
+        &mut self,
+        key: &[&str],
+        default: T,
+        read: impl FnOnce(&Value) -> Reading<T>,
+    ) -> Result<T, ConfigError> {
+        let key: Key = key.iter().map(ToString::to_string).collect();
+        self.asked.push(key.clone());
+        let Some(Set { value, origin }) = self.set.remove(&key) else { return Ok(default) };
+        read(&value).map_err(|allowed| ConfigError::Invalid { key: key.join("."), origin, allowed })
+    }
+
+    /// Where a key was set; it must not have been taken yet.
+    pub(super) fn origin(&self, key: &[&str]) -> Origin {
+        let key: Key = key.iter().map(ToString::to_string).collect();
+        self.set.get(&key).map_or(Origin::Default, |set| set.origin.clone())
+    }
+
+    /// The names of all policies that have a table, and where it was first met.
+    pub(super) fn policies(&self) -> Vec<(String, Origin)> {
+        self.policies.iter().map(|(name, origin)| (name.clone(), origin.clone())).collect()
+    }
+
+    /// Refuses what nothing asked for.
+    pub(super) fn finish(self) -> Result<(), ConfigError> {
+        let Some((key, set)) = self.set.iter().next() else { return Ok(()) };
+        let above = &key[..key.len() - 1];
+        let beside = self.asked.iter().filter(|asked| asked[..asked.len() - 1] == *above);
+        let mut known: Vec<&str> = beside.filter_map(|asked| asked.last()).map(String::as_str).collect();
+        known.dedup();
+        Err(ConfigError::Unknown {
+            key: key.join("."),
+            origin: set.origin.clone(),
+            place: if above.is_empty() { "the top level".into() } else { format!("[{}]", above.join(".")) },
+            known: if known.is_empty() { "no keys".into() } else { known.join(", ") },
+        })
+    }
+}
+
+fn read_file(path: &Path) -> Result<String, ConfigError> {
+    let unreadable = |source| ConfigError::Unreadable { path: path.into(), source };
+    let length = std::fs::metadata(path).map_err(unreadable)?.len();
+    if length > MAX_FILE {
+        return Err(unreadable(std::io::Error::other("it is longer than 1 MiB")));
+    }
+    std::fs::read_to_string(path).map_err(unreadable)
+}
+
+fn is_table(key: &[String]) -> bool {
+    match key {
+        [table] => TABLES.contains(&table.as_str()),
+        [table, _] => table == "policy",
+        _ => false,
+    }
+}
+
+/// `DUEHOOK_SEND__SLOTS` is `send.slots`, `DUEHOOK_POLICY__SLOW__MAX_AGE` is `policy.slow.max_age`.
+fn variable(name: &str) -> Option<Key> {
+    if let Some((_, key)) = BARE_VARIABLES.iter().find(|(bare, _)| *bare == name) {
+        return Some(vec![(*key).into()]);
+    }
+    let rest = name.strip_prefix(PREFIX)?.to_ascii_lowercase();
+    let parts: Key = rest.split("__").map(str::to_owned).collect();
+    let whole = parts.len() >= 2 && parts.iter().all(|part| !part.is_empty());
+    whole.then_some(parts)
+}
+
+fn unknown_variable(name: &str, origin: &Origin) -> ConfigError {
+    ConfigError::Unknown {
+        key: name.into(),
+        origin: origin.clone(),
+        place: "the environment".into(),
+        known: "DUEHOOK_REGION, DUEHOOK_DATA, DUEHOOK_CONFIG, DUEHOOK_ADMIN, DUEHOOK_TOKEN_FILE, \
+                DUEHOOK_<TABLE>__<KEY>"
+            .into(),
+    }
+}
+
+fn word(key: &[String], value: &OsStr, origin: &Origin) -> Result<Value, ConfigError> {
+    let text = value.to_str().ok_or_else(|| ConfigError::Invalid {
+        key: key.join("."),
+        origin: origin.clone(),
+        allowed: "UTF-8".into(),
+    })?;
+    Ok(Value::Word(text.into()))
+}
+
+fn refuse_not_yet(key: &[String], origin: &Origin) -> Result<(), ConfigError> {
+    let name = key.join(".");
+    let under =
+        |table: &str| name.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    match NOT_YET.iter().find(|(later, _)| under(later)) {
+        Some((_, advice)) => Err(ConfigError::NotYet { key: name.clone(), origin: origin.clone(), advice }),
+        None => Ok(()),
+    }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    let before = text.as_bytes().iter().take(at);
+    before.filter(|byte| **byte == b'\n').count() + 1
+}
+
+fn value_of(value: &Spanned<DeValue<'_>>) -> Value {
+    match value.get_ref() {
+        DeValue::String(text) => Value::Text(text.clone().into_owned()),
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => Value::Whole(number),
+            Err(_) => Value::Other,
+        },
+        DeValue::Boolean(truth) => Value::Truth(*truth),
+        DeValue::Array(items) => Value::List(items.iter().map(value_of).collect()),
+        DeValue::Float(_) | DeValue::Datetime(_) | DeValue::Table(_) => Value::Other,
+    }
+}

@@ -1,0 +1,247 @@
+//! Tables of texts and variables: what is taken, and what each refusal says.
+
+use super::*;
+use crate::policy::Jitter;
+
+fn load_with(text: Option<&str>, variables: &[(&str, &str)]) -> Result<Settings, ConfigError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("duehook.toml");
+    std::fs::write(&path, text.unwrap_or("")).unwrap();
+    let environment = variables.iter().map(|(name, value)| (name.to_string(), OsString::from(value)));
+    load(&Sources { config: text.map(|_| path), environment: environment.collect(), ..Sources::default() })
+}
+
+/// The text of a refusal has every one of `parts`.
+fn refused(got: Result<Settings, ConfigError>, parts: &[&str], story: &str) {
+    let error = got.err().unwrap_or_else(|| panic!("taken: {story}")).to_string();
+    for part in parts {
+        assert!(error.contains(part), "{story}: {error:?} does not say {part:?}");
+    }
+}
+
+#[test]
+fn nothing_set_is_the_defaults() {
+    assert_eq!(load(&Sources::default()).unwrap(), Settings::default());
+    assert_eq!(parse("").unwrap(), Settings::default());
+    assert_eq!(parse("[log]\n[send]\n[policy.default]\n").unwrap(), Settings::default());
+}
+
+#[test]
+fn every_key_is_seen_to_work() {
+    let check = |text: &str, change: fn(&mut Settings)| {
+        let mut want = Settings::default();
+        change(&mut want);
+        assert_ne!(want, Settings::default(), "{text}: the case sets a default");
+        assert_eq!(parse(text).unwrap(), want, "{text}");
+    };
+    check("region = 'eu'", |s| s.region = "eu".parse().unwrap());
+    check("data = '/srv/d.redb'", |s| s.data = "/srv/d.redb".into());
+    check("shutdown_timeout = '1m 30s'", |s| s.shutdown_timeout = Millis::seconds(90));
+    check("host_id = 'box-1'", |s| s.host_id = "box-1".into());
+    check("log.level = 'debug'", |s| s.log.level = "debug".into());
+    check("log.format = 'json'", |s| s.log.format = LogFormat::Json);
+    check("[ingest]\nlisten = '127.0.0.2:1'", |s| s.ingest.listener.listen = ([127, 0, 0, 2], 1).into());
+    check("[ingest]\nallowed_hosts = ['Box.Lan']", |s| {
+        s.ingest.listener.allowed_hosts = vec!["box.lan".into()];
+    });
+    check("[ingest]\nmax_payload = '1MiB'", |s| s.ingest.max_payload = 1 << 20);
+    check("[ingest]\nmax_payload = 1_000", |s| s.ingest.max_payload = 1000);
+    check("[ingest]\nmax_deliveries = 5", |s| s.ingest.max_deliveries = 5);
+    check("[ingest]\nmax_connections = 6", |s| s.ingest.max_connections = 6);
+    check("[ingest]\nbody_timeout = '2s'", |s| s.ingest.body_timeout = Millis::seconds(2));
+    check("[admin]\nlisten = '[::1]:0'", |s| s.admin.listen = "[::1]:0".parse().unwrap());
+    check("[admin]\nallowed_hosts = ['a', 'b']", |s| s.admin.allowed_hosts = vec!["a".into(), "b".into()]);
+    check("[metrics]\nlisten = '127.0.0.1:9'", |s| s.metrics = Some(Listener::loopback(9)));
+    check("[send]\nslots = 7", |s| s.send.slots = 7);
+    check("[send]\ntimeout = '20s'", |s| s.send.timeout = Millis::seconds(20));
+    check("[send]\nconnect_timeout = '250ms'", |s| s.send.connect_timeout = Millis(250));
+    check("[send]\ndestination_concurrency = 1", |s| s.send.destination_concurrency = 1);
+    check("[send]\nca_file = 'ca.pem'", |s| s.send.ca_file = Some("ca.pem".into()));
+    check("[send]\nkeep_response_excerpt = true", |s| s.send.keep_response_excerpt = true);
+    check("[send]\nallow_http = true", |s| s.send.allow_http = true);
+    check("[send]\nports = [443]", |s| s.send.ports = vec![443]);
+    check("[send]\nallow_cidrs = ['10.0.0.0/8']", |s| {
+        s.send.allow_cidrs = vec!["10.0.0.0/8".parse().unwrap()];
+    });
+    check("[retention]\nterminal = '60d'", |s| s.retention.terminal = Millis::seconds(60 * 86_400));
+    check("[retention]\nmax_terminal = 9", |s| s.retention.max_terminal = 9);
+    check("[retention]\ndelivered_payload = '1h'", |s| s.retention.delivered_payload = Millis::seconds(3600));
+    check("[retention]\nfailed_payload = '1h'", |s| s.retention.failed_payload = Millis::seconds(3600));
+}
+
+#[test]
+fn what_follows_from_another_setting() {
+    assert_eq!(parse("[send]\ntimeout = '2s'").unwrap().send.connect_timeout, Millis::seconds(2));
+    let kept = parse("[retention]\nterminal = '24h'").unwrap().retention;
+    assert_eq!(kept.failed_payload, kept.terminal, "no body outlives its record");
+}
+
+#[test]
+fn policies_take_what_they_do_not_set_from_default() {
+    let text = "[policy.slow]\nschedule = ['1h']\n[policy.same]\n[policy.default]\nmax_failures = 3\n\
+                jitter = 'none'\nmin_delay = '2s'\nmax_delay = '2h'\nmax_age = '5h'\nretry_statuses = []";
+    let policies = parse(text).unwrap().policies;
+    let of = |name: &str| policies[&name.parse::<Name>().unwrap()].clone();
+    let default = Policy {
+        max_failures: 3,
+        jitter: Jitter::None,
+        min_delay: Millis::seconds(2),
+        max_delay: Millis::seconds(7200),
+        max_age: Millis::seconds(18_000),
+        retry_statuses: vec![],
+        ..Policy::default()
+    };
+    assert_eq!(of("default"), default);
+    assert_eq!(of("same"), default);
+    assert_eq!(of("slow"), Policy { schedule: vec![Millis::seconds(3600)], ..default });
+}
+
+#[test]
+fn flag_over_environment_over_file_over_default() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("duehook.toml");
+    std::fs::write(&path, "region = 'file'\ndata = 'file'\nhost_id = 'file'").unwrap();
+    let variables = [("DUEHOOK_CONFIG", path.as_os_str()), ("DUEHOOK_REGION", "env".as_ref())];
+    let more = [("DUEHOOK_DATA", OsString::from("env")), ("DUEHOOK_SEND__PORTS", "1, 2".into())];
+    let named = variables.map(|(name, value)| (name, value.to_owned()));
+    let environment = named.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value));
+    let sources =
+        Sources { region: Some("flag".into()), environment: environment.collect(), ..Sources::default() };
+    let got = load(&sources).unwrap();
+    assert_eq!(got.region.as_str(), "flag");
+    assert_eq!(got.data, PathBuf::from("env"));
+    assert_eq!(got.host_id, "file");
+    assert_eq!(got.send.ports, [1, 2]);
+    assert_eq!(got.send.slots, 4096);
+}
+
+#[test]
+fn variables_stand_for_every_type() {
+    let check = |name: &str, value: &str, change: fn(&mut Settings)| {
+        let mut want = Settings::default();
+        change(&mut want);
+        assert_eq!(load_with(None, &[(name, value)]).unwrap(), want, "{name}={value}");
+    };
+    check("DUEHOOK_SEND__SLOTS", "5_000", |s| s.send.slots = 5000);
+    check("DUEHOOK_SEND__ALLOW_HTTP", "true", |s| s.send.allow_http = true);
+    check("DUEHOOK_SEND__TIMEOUT", "9s", |s| s.send.timeout = Millis::seconds(9));
+    check("DUEHOOK_SEND__PORTS", "", |s| s.send.ports = vec![]);
+    check("DUEHOOK_INGEST__MAX_PAYLOAD", "1KiB", |s| s.ingest.max_payload = 1024);
+    check("DUEHOOK_ADMIN__LISTEN", "127.0.0.1:0", |s| s.admin = Listener::loopback(0));
+    check("DUEHOOK_POLICY__DEFAULT__MAX_FAILURES", "4", |s| {
+        s.policies.get_mut(&default_policy()).unwrap().max_failures = 4;
+    });
+    check("DUEHOOK_ADMIN", "http://127.0.0.1:1", |_| {});
+    check("DUEHOOK_TOKEN_FILE", "t", |_| {});
+}
+
+#[test]
+fn variables_that_are_refused() {
+    let check =
+        |name: &str, value: &str, parts: &[&str]| refused(load_with(None, &[(name, value)]), parts, name);
+    check("DUEHOOK_SLOTS", "5", &["DUEHOOK_SLOTS", "environment", "DUEHOOK_<TABLE>__<KEY>"]);
+    check("DUEHOOK_HOST_ID", "5", &["DUEHOOK_HOST_ID"]);
+    check("DUEHOOK_", "5", &["unknown key DUEHOOK_"]);
+    check("DUEHOOK_SEND__", "5", &["DUEHOOK_SEND__"]);
+    check("DUEHOOK_SEND__SLOT", "5", &["unknown key send.slot", "[send]", "slots"]);
+    check("DUEHOOK_SEND__SLOTS", "many", &["send.slots", "DUEHOOK_SEND__SLOTS", "whole number"]);
+    check("DUEHOOK_BACKUP__DIR", "x", &["backup.dir", "not supported by this version yet"]);
+    check("DUEHOOK_CONFIG", "/nowhere/at.all", &["cannot read the config file /nowhere/at.all"]);
+}
+
+#[test]
+fn texts_that_are_refused() {
+    let check = |text: &str, parts: &[&str]| refused(parse(text), parts, text);
+    check("x", &["line 1"]);
+    check("region = 'a'\nregion = 'b'", &["line 2"]);
+    check("\nregions = 'eu'", &["unknown key regions", "line 2", "the top level", "region"]);
+    check("[send]\n\nslot = 1", &["unknown key send.slot", "line 3", "[send]", "slots"]);
+    check("[sent]\nslots = 1", &["sent.slots"]);
+    check("[sent]", &["unknown key sent"]);
+    check("send = 1", &["unknown key send "]);
+    check("'send.slots' = 1", &["unknown key send.slots", "the top level"]);
+    check("[policy]\nmax_age = '1h'", &["unknown key policy.max_age"]);
+    check("[policy.slow]\nmaxage = '1h'", &["policy.slow.maxage", "[policy.slow]", "max_age"]);
+    check("[policy.'a b']", &["policy.a b", "line 1", "1 to 64 letters"]);
+    check("[policy.x]\n'' = 1", &["policy.x."]);
+    check("region = ''", &["region", "line 1", "1 to 64 letters"]);
+    check("region = 1", &["region", "a string"]);
+    check("data = ''", &["data"]);
+    check("shutdown_timeout = 20", &["shutdown_timeout", "a duration"]);
+    check("shutdown_timeout = '20'", &["a duration such as"]);
+    check("shutdown_timeout = '2h'", &["\"1h\""]);
+    check("host_id = 'a b'", &["host_id"]);
+    check("log.level = 'loud'", &["log.level", "\"trace\""]);
+    check("log.format = true", &["log.format", "\"auto\""]);
+    check("[ingest]\nmax_payload = '2MiB'", &["ingest.max_payload", "line 2", "1048576"]);
+    check("[ingest]\nmax_payload = 0", &["ingest.max_payload"]);
+    check("[ingest]\nmax_payload = '1kb'", &["256KiB"]);
+    check("[ingest]\nmax_payload = '99999999999999999999GiB'", &["256KiB"]);
+    check("[ingest]\nmax_deliveries = -1", &["ingest.max_deliveries"]);
+    check("[ingest]\nmax_deliveries = 1.5", &["ingest.max_deliveries"]);
+    check("[ingest]\nmax_deliveries = 99999999999999999999", &["ingest.max_deliveries"]);
+    check("[ingest]\nlisten = '0.0.0.0:8460'", &["ingest.listen", "loopback", "tokens"]);
+    check("[admin]\nlisten = '192.168.1.5:8461'", &["admin.listen", "loopback"]);
+    check("[admin]\nlisten = '127.0.0.1'", &["admin.listen"]);
+    check("[admin]\nlisten = 'unix:/run/a'", &["admin.listen", "unix:", "not supported by this version yet"]);
+    check("[admin]\nlisten = '127.0.0.1:8460'", &["listen", "another address for each"]);
+    check("[metrics]\nlisten = '127.0.0.1:8461'", &["another address for each"]);
+    check("[admin]\nallowed_hosts = ['a b']", &["admin.allowed_hosts", "a host name"]);
+    check("[admin]\nallowed_hosts = 'a'", &["a list"]);
+    check("[send]\nslots = 0", &["send.slots", "from 1"]);
+    check("[send]\ntimeout = '999ms'", &["send.timeout", "\"1s\""]);
+    check("[send]\ntimeout = '2m'", &["send.timeout"]);
+    check(
+        "[send]\ntimeout = '2s'\nconnect_timeout = '3s'",
+        &["send.connect_timeout", "line 3", "send.timeout"],
+    );
+    check("[send]\nports = [0]", &["send.ports", "each item"]);
+    check("[send]\nports = [65_536]", &["send.ports"]);
+    check("[send]\nallow_http = 'yes'", &["send.allow_http", "true or false"]);
+    check("[send]\nallow_cidrs = ['10.0.0.1']", &["send.allow_cidrs", "10.1.0.0/16"]);
+    check("[policy.default]\nschedule = []", &["policy.default.schedule", "at least one"]);
+    check("[policy.default]\nschedule = ['8d']", &["policy.default.schedule"]);
+    check("[policy.default]\nschedule = ['0s']", &["policy.default.schedule"]);
+    check("[policy.default]\nmax_delay = '8d'", &["policy.default.max_delay", "7days"]);
+    check("[policy.x]\nmin_delay = '2h'\nmax_delay = '1h'", &["policy.x.min_delay", "line 2", "max_delay"]);
+    check("[policy.default]\njitter = 'some'", &["\"half\""]);
+    check("[policy.default]\nmax_age = '31d'", &["policy.default.max_age"]);
+    check("[policy.default]\nretry_statuses = [500]", &["retry_statuses"]);
+    check("[policy.default]\nretry_statuses = [429]", &["429"]);
+    check("[retention]\nterminal = '23h'", &["retention.terminal", "\"1day\""]);
+    check("[retention]\nmax_terminal = 0", &["retention.max_terminal"]);
+}
+
+#[test]
+fn what_comes_later_is_refused_by_name() {
+    let check = |text: &str, key: &str| {
+        refused(parse(text), &[&format!("{key} is not supported by this version yet")], text);
+    };
+    for table in ["ingest", "admin", "metrics"] {
+        for key in ["auth", "tls_cert", "tls_key", "plaintext"] {
+            check(&format!("[{table}]\n{key} = 'x'"), &format!("{table}.{key}"));
+        }
+    }
+    check("[ingest]\nmin_free_disk = '1GiB'", "ingest.min_free_disk");
+    check("[metrics]\ndestinations = 20", "metrics.destinations");
+    check("[send]\nproxy = ''", "send.proxy");
+    check("[retention]\naudit = '90d'", "retention.audit");
+    for table in ["payload_refs", "class", "reserve", "tenant", "backup", "token"] {
+        check(&format!("[{table}]"), table);
+    }
+    check("[class.urgent]\nweight = 4", "class");
+    check("[tenant.acme]\nweight = 4", "tenant");
+    check("[[token]]\nid = 'shop'", "token");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_variable_that_is_not_text_is_refused() {
+    use std::os::unix::ffi::OsStringExt;
+    let value = OsString::from_vec(vec![0xFF]);
+    let sources = Sources {
+        environment: Environment::from([("DUEHOOK_REGION".to_owned(), value)]),
+        ..Sources::default()
+    };
+    refused(load(&sources), &["region", "DUEHOOK_REGION", "UTF-8"], "not UTF-8");
+}

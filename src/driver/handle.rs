@@ -1,0 +1,188 @@
+//! The handle: what HTTP and the status page ask of engine and store. Any number of clones.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::spawn_blocking;
+
+use super::clock::Clock;
+use super::inbox::{Inbox, Phase, Refusal};
+use crate::engine::command::{AcceptBatch, Accepted, Answer, Command, CommandError, Done, Query, Rejected};
+use crate::engine::live::Live;
+use crate::model::{Name, NewDelivery};
+use crate::store::{Reader, Snapshot, StoreError};
+use crate::time::{Millis, Mono, Timestamp};
+
+/// Read transactions at once, each on a blocking thread: what is freed while one is open stays
+/// in the file.
+pub(super) const READERS: usize = 4;
+/// How long one page may take.
+const PAGE_TIME: Millis = Millis(1_000);
+/// When a producer may try again after the queue was full: a few steps later.
+const QUEUE_RETRY_AFTER: Millis = Millis(1_000);
+
+/// The way to a running engine.
+#[derive(Clone)]
+pub struct Handle {
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) reader: Reader,
+    pub(super) readers: Arc<Semaphore>,
+    pub(super) live: watch::Receiver<Arc<Live>>,
+    pub(super) committed: Arc<AtomicU64>,
+    pub(super) clock: Clock,
+    pub(super) path: Arc<Path>,
+    pub(super) region: Name,
+}
+
+/// The engine cannot take this now; nothing of it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    #[error("the queue into the engine is full")]
+    QueueFull { retry_after: Millis },
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// The process is about to exit: what was asked may or may not have been done.
+    #[error("the engine has stopped")]
+    Stopped,
+}
+
+/// Whether the engine lives, for `/healthz` and `/readyz`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Since the newest commit.
+    pub last_commit_age: Millis,
+    pub shutting_down: bool,
+    pub ingest_queue_full: bool,
+}
+
+type Accepts = Vec<Result<Accepted, Rejected>>;
+
+impl Handle {
+    /// The wall clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now().wall
+    }
+
+    /// Hands deliveries to the engine as one; answered after the commit that stored them. A
+    /// refusal is given only after the keys were looked up: what is a repeat is answered as one.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when nothing was stored.
+    pub async fn accept(&self, batch: AcceptBatch) -> Result<Accepts, Unavailable> {
+        let (reply, answer) = oneshot::channel();
+        match self.inbox.accept(batch, reply) {
+            Ok(()) => answer.await.map_err(|_| Unavailable::Stopped),
+            Err(Refusal::Full(batch)) => {
+                self.repeats(batch, Unavailable::QueueFull { retry_after: QUEUE_RETRY_AFTER }).await
+            }
+            Err(Refusal::Stopping(batch)) => self.repeats(batch, Unavailable::ShuttingDown).await,
+            Err(Refusal::Closed) => Err(Unavailable::Stopped),
+        }
+    }
+
+    /// The answer to a batch that is all repeats; else the refusal.
+    async fn repeats(&self, batch: AcceptBatch, refusal: Unavailable) -> Result<Accepts, Unavailable> {
+        if batch.iter().any(|new| new.key.is_none()) {
+            return Err(refusal);
+        }
+        let found = self.read(move |file, _| batch.iter().map(|new| repeat(file, new)).collect());
+        let found: Vec<Option<Accepted>> = found.await?;
+        let all: Option<Vec<Accepted>> = found.into_iter().collect();
+        all.map(|all| all.into_iter().map(Ok).collect()).ok_or(refusal)
+    }
+
+    /// Carries out an operator's command; answered after its commit.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when nothing was done.
+    pub async fn command(&self, command: Command) -> Result<Result<Done, CommandError>, Unavailable> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.command(command, reply).map_err(refused)?;
+        answer.await.map_err(|_| Unavailable::Stopped)
+    }
+
+    /// Asks what the engine has in RAM.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when there is no answer.
+    pub async fn query(&self, query: Query) -> Result<Answer, Unavailable> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.query(query, reply).map_err(refused)?;
+        answer.await.map_err(|_| Unavailable::Stopped)
+    }
+
+    /// Runs `read` on a blocking thread in one short read transaction. The closure that it is
+    /// given says when the time of a page is over. A file that cannot be read ends the process.
+    ///
+    /// # Errors
+    /// [`Unavailable::Stopped`] when the file is closed.
+    pub async fn read<T, F>(&self, read: F) -> Result<T, Unavailable>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Snapshot, &dyn Fn() -> bool) -> Result<T, StoreError> + Send + 'static,
+    {
+        let turn = Arc::clone(&self.readers).acquire_owned().await.map_err(|_| Unavailable::Stopped)?;
+        let (reader, clock) = (self.reader.clone(), self.clock.clone());
+        let done = spawn_blocking(move || {
+            let end = clock.now().mono.plus(PAGE_TIME);
+            let made = reader.snapshot().and_then(|file| read(&file, &|| clock.now().mono >= end));
+            drop(turn);
+            made
+        });
+        match done.await {
+            Ok(Ok(made)) => Ok(made),
+            Ok(Err(StoreError::Closed)) | Err(_) => Err(Unavailable::Stopped),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the data file cannot be read: the process ends");
+                std::process::exit(75)
+            }
+        }
+    }
+
+    /// The newest figures.
+    #[must_use]
+    pub fn live(&self) -> Arc<Live> {
+        Arc::clone(&self.live.borrow())
+    }
+
+    /// How the engine is.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let committed = Mono(self.committed.load(Ordering::Relaxed));
+        Health {
+            last_commit_age: self.clock.now().mono.since(committed),
+            shutting_down: self.inbox.phase() > Phase::Running,
+            ingest_queue_full: self.inbox.is_full(),
+        }
+    }
+
+    /// `OpenMetrics` text.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        let file_bytes = std::fs::metadata(&self.path).map_or(0, |file| file.len());
+        let live = Live::clone(&self.live());
+        let region = self.region.to_string();
+        crate::metrics::Scrape { live, store_bytes: file_bytes, region, now: self.now() }.text()
+    }
+}
+
+/// The delivery that `new` repeats, if it is one and its body is the same.
+fn repeat(file: &Snapshot, new: &NewDelivery) -> Result<Option<Accepted>, StoreError> {
+    let Some(stored) = file.destination(&new.destination)? else { return Ok(None) };
+    let tenant = new.tenant.as_ref().unwrap_or(&stored.settings.tenant);
+    let Some(key) = &new.key else { return Ok(None) };
+    let known = file.by_key(tenant, key, Some(&new.destination))?.into_iter().next();
+    let same = known.filter(|view| view.delivery.repeats(&new.body.sha256, &new.content_type));
+    Ok(same.map(|delivery| Accepted { delivery, duplicate: true }))
+}
+
+fn refused(refusal: Refusal<()>) -> Unavailable {
+    match refusal {
+        Refusal::Full(()) => Unavailable::QueueFull { retry_after: QUEUE_RETRY_AFTER },
+        Refusal::Stopping(()) => Unavailable::ShuttingDown,
+        Refusal::Closed => Unavailable::Stopped,
+    }
+}

@@ -1,0 +1,290 @@
+//! The inbox: what waits for the next step, in three bounded queues taken in order.
+//!
+//! Reports come first and are never refused: there is at most one for each lease. Then operator
+//! commands and queries, then what producers bring. A full queue refuses at once.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::engine::command::{
+    AcceptBatch, Accepted, Answer, Batch, Command, CommandError, Done, Query, Rejected, Report,
+};
+
+/// Operator commands that may wait: a person or a script, one at a time.
+const MAX_COMMANDS: usize = 256;
+/// Queries answered in one step, from RAM.
+const MAX_QUERIES: usize = 32;
+/// Deliveries that may wait for a step: about two steps' worth.
+const MAX_INGEST: usize = 2_048;
+/// Their bodies.
+const MAX_INGEST_BYTES: usize = 16 << 20;
+/// Deliveries taken into one step: its commit is to stay short.
+const STEP_INGEST: usize = 1_024;
+/// Their bodies.
+const STEP_INGEST_BYTES: usize = 8 << 20;
+
+pub(super) type Accepts = Vec<Result<Accepted, Rejected>>;
+
+/// Where the replies of a step go, in the order of its batch.
+#[derive(Default)]
+pub(super) struct Replies {
+    pub(super) commands: Vec<oneshot::Sender<Result<Done, CommandError>>>,
+    pub(super) accepts: Vec<oneshot::Sender<Accepts>>,
+    pub(super) answers: Vec<oneshot::Sender<Answer>>,
+}
+
+/// How far a stop has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    #[default]
+    Running,
+    /// Nothing new is taken; what is out may end.
+    Stopping,
+    /// What is out is to be cut.
+    Cutting,
+}
+
+#[derive(Default)]
+pub(super) struct Inbox {
+    queues: Mutex<Queues>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct Queues {
+    reports: Vec<Report>,
+    commands: VecDeque<(Command, oneshot::Sender<Result<Done, CommandError>>)>,
+    queries: VecDeque<(Query, oneshot::Sender<Answer>)>,
+    ingest: VecDeque<(AcceptBatch, oneshot::Sender<Accepts>)>,
+    items: usize,
+    bytes: usize,
+    phase: Phase,
+    /// The engine is gone: nothing will be answered any more.
+    closed: bool,
+}
+
+/// Why something was not taken in. It comes back whole.
+pub(super) enum Refusal<T> {
+    Full(T),
+    Stopping(T),
+    Closed,
+}
+
+fn weight(batch: &AcceptBatch) -> usize {
+    batch.iter().map(|new| new.body.bytes.len()).sum()
+}
+
+impl Inbox {
+    /// A report: never refused.
+    pub(super) fn report(&self, report: Report) {
+        self.lock().reports.push(report);
+        self.bell.notify_one();
+    }
+
+    pub(super) fn command(
+        &self,
+        command: Command,
+        reply: oneshot::Sender<Result<Done, CommandError>>,
+    ) -> Result<(), Refusal<()>> {
+        let mut queues = self.lock();
+        queues.admit(())?;
+        if queues.commands.len() >= MAX_COMMANDS {
+            return Err(Refusal::Full(()));
+        }
+        queues.commands.push_back((command, reply));
+        self.bell.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn query(&self, query: Query, reply: oneshot::Sender<Answer>) -> Result<(), Refusal<()>> {
+        let mut queues = self.lock();
+        if queues.closed {
+            return Err(Refusal::Closed);
+        }
+        if queues.queries.len() >= MAX_COMMANDS {
+            return Err(Refusal::Full(()));
+        }
+        queues.queries.push_back((query, reply));
+        self.bell.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn accept(
+        &self,
+        batch: AcceptBatch,
+        reply: oneshot::Sender<Accepts>,
+    ) -> Result<(), Refusal<AcceptBatch>> {
+        let mut queues = self.lock();
+        let batch = queues.admit(batch)?;
+        let (items, bytes) = (batch.len(), weight(&batch));
+        let fits = queues.items + items <= MAX_INGEST && queues.bytes + bytes <= MAX_INGEST_BYTES;
+        if !fits && queues.items > 0 {
+            return Err(Refusal::Full(batch));
+        }
+        queues.items += items;
+        queues.bytes += bytes;
+        queues.ingest.push_back((batch, reply));
+        self.bell.notify_one();
+        Ok(())
+    }
+
+    /// True when a producer would be refused for lack of room.
+    pub(super) fn is_full(&self) -> bool {
+        let queues = self.lock();
+        queues.items >= MAX_INGEST || queues.bytes >= MAX_INGEST_BYTES
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.lock().phase
+    }
+
+    /// Stops, or goes further in stopping; never back.
+    pub(super) fn stop(&self, cut: bool) {
+        let mut queues = self.lock();
+        queues.phase = queues.phase.max(if cut { Phase::Cutting } else { Phase::Stopping });
+        self.bell.notify_one();
+    }
+
+    /// Nothing is answered any more: what waits hears it now.
+    pub(super) fn close(&self) {
+        let mut queues = self.lock();
+        queues.closed = true;
+        queues.commands.clear();
+        queues.queries.clear();
+        queues.ingest.clear();
+    }
+
+    /// Waits until there is something to do, at the longest for `longest`, and takes it.
+    pub(super) fn take(&self, longest: Duration, phase: Phase) -> (Batch, Replies, Phase) {
+        let mut queues = self.lock();
+        if queues.is_empty() && queues.phase == phase {
+            let waited = self.bell.wait_timeout(queues, longest);
+            queues = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let (batch, replies) = queues.take();
+        (batch, replies, queues.phase)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queues {
+    fn admit<T>(&self, what: T) -> Result<T, Refusal<T>> {
+        match (self.closed, self.phase) {
+            (true, _) => Err(Refusal::Closed),
+            (false, Phase::Running) => Ok(what),
+            (false, Phase::Stopping | Phase::Cutting) => Err(Refusal::Stopping(what)),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        let commands = self.commands.is_empty() && self.queries.is_empty();
+        self.reports.is_empty() && commands && self.ingest.is_empty()
+    }
+
+    fn take(&mut self) -> (Batch, Replies) {
+        let (mut batch, mut replies) = (Batch::default(), Replies::default());
+        batch.reports = std::mem::take(&mut self.reports);
+        for (command, reply) in self.commands.drain(..) {
+            batch.commands.push(command);
+            replies.commands.push(reply);
+        }
+        let queries = self.queries.len().min(MAX_QUERIES);
+        for (query, reply) in self.queries.drain(..queries) {
+            batch.queries.push(query);
+            replies.answers.push(reply);
+        }
+        let (mut items, mut bytes) = (0, 0);
+        while let Some((next, _)) = self.ingest.front() {
+            let more = (items + next.len(), bytes + weight(next));
+            if items > 0 && (more.0 > STEP_INGEST || more.1 > STEP_INGEST_BYTES) {
+                break;
+            }
+            (items, bytes) = more;
+            let Some((next, reply)) = self.ingest.pop_front() else { break };
+            batch.accepts.push(next);
+            replies.accepts.push(reply);
+        }
+        self.items -= items;
+        self.bytes -= bytes;
+        (batch, replies)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{NewBody, NewDelivery};
+
+    fn batch(items: usize, bytes: usize) -> AcceptBatch {
+        let one = NewDelivery {
+            destination: "d".parse().unwrap(),
+            tenant: None,
+            class: None,
+            key: None,
+            not_before: None,
+            max_age: None,
+            max_failures: None,
+            headers: vec![],
+            labels: vec![],
+            content_type: "text/plain".into(),
+            body: NewBody::new(vec![0; bytes].into()),
+        };
+        vec![one; items]
+    }
+
+    fn put(inbox: &Inbox, items: usize, bytes: usize) -> Result<(), &'static str> {
+        inbox.accept(batch(items, bytes), oneshot::channel().0).map_err(|refusal| match refusal {
+            Refusal::Full(_) => "full",
+            Refusal::Stopping(_) => "stopping",
+            Refusal::Closed => "closed",
+        })
+    }
+
+    #[test]
+    fn a_full_queue_refuses_and_a_step_takes_a_bounded_part() {
+        let inbox = Inbox::default();
+        for _ in 0..2 {
+            assert_eq!(put(&inbox, 1_000, 1), Ok(()));
+        }
+        assert_eq!(put(&inbox, 49, 1), Err("full"));
+        assert_eq!(put(&inbox, 48, 1), Ok(()));
+        let (taken, replies, _) = inbox.take(Duration::ZERO, Phase::Running);
+        assert_eq!((taken.accepts.len(), replies.accepts.len()), (1, 1), "the second would be too many");
+        assert_eq!(put(&inbox, 1_000, 1), Ok(()), "there is room again");
+    }
+
+    #[test]
+    fn bodies_count_too() {
+        let inbox = Inbox::default();
+        assert_eq!(put(&inbox, 15, 1 << 20), Ok(()));
+        assert_eq!(put(&inbox, 2, 1 << 20), Err("full"));
+        assert_eq!(put(&inbox, 1, 1 << 20), Ok(()));
+        assert!(inbox.is_full());
+    }
+
+    #[test]
+    fn one_that_is_larger_than_a_step_is_still_taken() {
+        let inbox = Inbox::default();
+        assert_eq!(put(&inbox, 1, 9 << 20), Ok(()));
+        assert_eq!(inbox.take(Duration::ZERO, Phase::Running).0.accepts.len(), 1);
+    }
+
+    #[test]
+    fn a_stop_refuses_what_is_new_and_hears_reports() {
+        let inbox = Inbox::default();
+        inbox.stop(false);
+        assert_eq!(put(&inbox, 1, 1), Err("stopping"));
+        assert_eq!(inbox.take(Duration::ZERO, Phase::Running).2, Phase::Stopping);
+        inbox.stop(true);
+        inbox.stop(false);
+        assert_eq!(inbox.phase(), Phase::Cutting, "never back");
+        inbox.close();
+        assert_eq!(put(&inbox, 1, 1), Err("closed"));
+    }
+}

@@ -1,0 +1,104 @@
+//! The driver: the only place where clock, tokio and network meet the engine.
+//!
+//! It gathers what comes in, calls `step`, and hands out what the step made true. It decides
+//! nothing. It owes the engine one report for each dispatch, whatever happens to the task.
+
+pub mod clock;
+mod courier;
+pub mod handle;
+mod inbox;
+mod run;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tokio::runtime;
+use tokio::sync::{Semaphore, oneshot, watch};
+
+use crate::engine::Engine;
+use crate::engine::live::Live;
+use crate::sender::Sender;
+use crate::store::{Owner, StoreError};
+use crate::time::Timestamp;
+
+use clock::Clock;
+use courier::Courier;
+use handle::READERS;
+use inbox::Inbox;
+
+pub use handle::{Handle, Health, Unavailable};
+
+/// What the engine thread looks after beside the engine.
+pub struct Custody {
+    pub path: PathBuf,
+    pub host: String,
+    pub owner: Owner,
+    /// When this run began.
+    pub run: Timestamp,
+}
+
+/// A running engine. It goes on until [`Driver::stop`] has been heard and obeyed.
+pub struct Driver {
+    inbox: Arc<Inbox>,
+    ended: oneshot::Receiver<Result<(), StoreError>>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+/// Starts the engine on its own thread, and the courier that sends what it dispatches.
+///
+/// # Panics
+/// When the operating system gives no thread.
+#[must_use]
+pub fn start(
+    engine: Engine,
+    sender: Sender,
+    custody: Custody,
+    clock: Clock,
+    runtime: &runtime::Handle,
+) -> (Driver, Handle) {
+    let inbox = Arc::new(Inbox::default());
+    let (live, picture) = watch::channel(Arc::new(Live::empty()));
+    let committed = Arc::new(AtomicU64::new(clock.now().mono.0));
+    let handle = Handle {
+        inbox: Arc::clone(&inbox),
+        reader: engine.reader(),
+        readers: Arc::new(Semaphore::new(READERS)),
+        live: picture,
+        committed: Arc::clone(&committed),
+        clock: clock.clone(),
+        path: custody.path.clone().into(),
+        region: engine.region().clone(),
+    };
+    let courier = Courier::start(engine.reader(), sender, Arc::clone(&inbox), clock.clone(), runtime.clone());
+    let (end, ended) = oneshot::channel();
+    let work = run::Work { inbox: Arc::clone(&inbox), courier, custody, clock, live, committed };
+    let thread = std::thread::Builder::new().name("engine".to_owned());
+    let thread = thread.spawn(move || drop(end.send(work.run(engine)))).expect("a thread at start");
+    (Driver { inbox, ended, thread }, handle)
+}
+
+impl Driver {
+    /// Ends when the engine has: with an error when the store failed.
+    pub async fn ended(&mut self) -> Result<(), StoreError> {
+        match (&mut self.ended).await {
+            Ok(result) => result,
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Takes nothing more in and claims nothing more; what is out may end.
+    pub fn stop(&self) {
+        self.inbox.stop(false);
+    }
+
+    /// Cuts what is still out: each attempt is reported as interrupted.
+    pub fn cut(&self) {
+        self.inbox.stop(true);
+    }
+
+    /// Waits for the engine's thread, which has ended or is about to.
+    pub fn join(self) {
+        drop(self.thread.join());
+    }
+}

@@ -1,0 +1,140 @@
+//! The engine's thread: wait, step, hand out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::watch;
+
+use super::Custody;
+use super::clock::Clock;
+use super::courier::Courier;
+use super::inbox::{Inbox, Phase, Replies};
+use crate::engine::Engine;
+use crate::engine::command::Step;
+use crate::engine::live::Live;
+use crate::store::{OWNER_HEARTBEAT, StoreError};
+use crate::time::{Millis, Mono, Now};
+
+/// How often the length of the file is looked at.
+const LOOK_EVERY: Millis = Millis(1_000);
+
+/// Everything the thread needs beside the engine.
+pub(super) struct Work {
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) courier: Courier,
+    pub(super) custody: Custody,
+    pub(super) clock: Clock,
+    pub(super) live: watch::Sender<Arc<Live>>,
+    /// The monotonic time of the newest commit.
+    pub(super) committed: Arc<AtomicU64>,
+}
+
+/// Ends the process when the thread that owns the store unwinds: there is no half of it.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
+
+/// What is looked at now and then.
+struct Watch {
+    file_bytes: u64,
+    looked_at: Mono,
+    beat_at: Option<Mono>,
+}
+
+impl Work {
+    /// Steps until a stop is complete, then closes the file. An error of the store ends it at
+    /// once: nothing of the failed step is answered.
+    pub(super) fn run(self, mut engine: Engine) -> Result<(), StoreError> {
+        let guard = AbortOnPanic;
+        let result = self.serve(&mut engine).and_then(|()| self.close(engine));
+        self.inbox.close();
+        drop(guard);
+        result
+    }
+
+    fn serve(&self, engine: &mut Engine) -> Result<(), StoreError> {
+        let mut watch = Watch { file_bytes: 0, looked_at: Mono(0), beat_at: None };
+        let mut phase = Phase::Running;
+        loop {
+            let longest = self.clock.until(engine.next_wakeup());
+            let (mut batch, replies, heard) = self.inbox.take(longest, phase);
+            if heard != phase {
+                phase = heard;
+                self.obey(phase, engine);
+            }
+            let now = self.clock.now();
+            self.look(&mut watch, now);
+            batch.file_bytes = watch.file_bytes;
+            let step = engine.step(now, batch)?;
+            self.hand_out(step, replies, now);
+            if phase > Phase::Running && engine.slots().1 == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn obey(&self, phase: Phase, engine: &mut Engine) {
+        match phase {
+            Phase::Running => {}
+            Phase::Stopping => engine.stop_claims(),
+            Phase::Cutting => {
+                engine.stop_claims();
+                self.courier.cut_all();
+            }
+        }
+    }
+
+    /// Notes the file's length, and says in the owner's note that it is being written: before
+    /// the step that writes it, so that a crash in it is still ours.
+    fn look(&self, watch: &mut Watch, now: Now) {
+        if now.mono.since(watch.looked_at) >= LOOK_EVERY || watch.file_bytes == 0 {
+            watch.looked_at = now.mono;
+            watch.file_bytes = std::fs::metadata(&self.custody.path).map_or(0, |file| file.len());
+        }
+        if watch.beat_at.is_none_or(|last| now.mono.since(last) >= OWNER_HEARTBEAT) {
+            watch.beat_at = Some(now.mono);
+            let Custody { path, host, owner, run } = &self.custody;
+            if let Err(error) = owner.heartbeat(path, host, *run, now.wall) {
+                tracing::warn!(%error, "owner note not written: the next open checks the whole file");
+            }
+        }
+    }
+
+    /// Everything that a step made true, now that it is.
+    fn hand_out(&self, step: Step, replies: Replies, now: Now) {
+        if step.committed {
+            self.committed.store(now.mono.0, Ordering::Relaxed);
+        }
+        self.courier.carry(step.dispatches, step.cuts);
+        for (reply, made) in replies.accepts.into_iter().zip(step.accepts) {
+            drop(reply.send(made));
+        }
+        for (reply, made) in replies.commands.into_iter().zip(step.commands) {
+            drop(reply.send(made));
+        }
+        for (reply, made) in replies.answers.into_iter().zip(step.answers) {
+            drop(reply.send(made));
+        }
+        if let Some(live) = step.live {
+            self.live.send_replace(live);
+        }
+        if step.late > 0 {
+            tracing::warn!(reports = step.late, "late reports");
+        }
+    }
+
+    fn close(&self, engine: Engine) -> Result<(), StoreError> {
+        engine.close(self.clock.now())?;
+        let Custody { path, host, owner, run } = &self.custody;
+        if let Err(error) = owner.closed(path, host, *run) {
+            tracing::warn!(%error, "owner note not written: the next open checks the whole file");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+use super::samples::{T0, delivery, destination, edit, gate, lease, waiting};
+use super::*;
+use crate::outcome::Hold;
+use crate::time::Millis;
+
+/// One situation: what differs from a new delivery at an open gate.
+struct Case {
+    view: DeliveryView,
+    destination: Option<DestinationView>,
+    gate: Option<GateView>,
+    slots_free: bool,
+    ahead: usize,
+}
+
+fn case(change: impl FnOnce(&mut Case)) -> Explanation {
+    let mut case = Case {
+        view: delivery(),
+        destination: Some(destination()),
+        gate: Some(gate()),
+        slots_free: true,
+        ahead: 0,
+    };
+    change(&mut case);
+    explain(&case.view, case.destination.as_ref(), case.gate.as_ref(), case.slots_free, case.ahead, T0)
+}
+
+fn later(ms: u64) -> Timestamp {
+    T0.plus(Millis(ms))
+}
+
+fn held(until: Timestamp, reason: HoldReason) -> Option<GateView> {
+    Some(GateView { hold: Some(Hold { until, reason }), ..gate() })
+}
+
+fn check(
+    got: &Explanation,
+    verdict: Verdict,
+    blocked: &[BlockKind],
+    earliest: Option<Timestamp>,
+    summary: &str,
+) {
+    let kinds: Vec<BlockKind> = got.blocked_by.iter().map(|one| one.kind).collect();
+    assert_eq!((got.verdict, &*kinds, got.earliest), (verdict, blocked, earliest), "{summary}");
+    assert_eq!(got.summary, summary);
+}
+
+#[test]
+fn nothing_holds_it_back() {
+    let start = |ahead| case(|case| case.ahead = ahead);
+    check(
+        &start(0),
+        Verdict::Starting,
+        &[],
+        Some(T0),
+        "It is due, nothing holds it back, and it starts now.",
+    );
+    let one = "It is due and nothing holds it back but the one delivery ahead of it.";
+    check(&start(1), Verdict::Starting, &[], Some(T0), one);
+    let many = "It is due and nothing holds it back but the 1000 deliveries ahead of it.";
+    check(&start(1_000), Verdict::Starting, &[], Some(T0), many);
+    assert_eq!(start(7).ahead, 7);
+}
+
+#[test]
+fn in_flight_and_ended() {
+    let flying = case(|case| case.view.lease = Some(lease()));
+    let text = "Attempt 3 has been in flight since 2026-01-15T12:00:00.000Z and ends by \
+                2026-01-15T12:00:25.000Z at the latest.";
+    check(&flying, Verdict::InFlight, &[], None, text);
+    let cancelling = case(|case| {
+        case.view.lease = Some(lease());
+        edit(&mut case.view).cancelling = true;
+    });
+    assert!(cancelling.summary.ends_with("; it is cancelled unless this attempt delivers it."));
+    for outcome in Ending::ALL {
+        let ended = case(|case| edit(&mut case.view).state = State::Terminal { outcome, at: T0, step: 1 });
+        assert_eq!((ended.verdict, ended.earliest), (Verdict::Terminal, None), "{outcome:?}");
+        assert!(ended.summary.contains("2026-01-15T12:00:00.000Z"), "{}", ended.summary);
+    }
+}
+
+#[test]
+fn a_wait_of_its_own() {
+    for reason in NextReason::ALL {
+        let got = case(|case| edit(&mut case.view).state = waiting(later(5_000), reason));
+        assert_eq!((got.verdict, got.earliest), (Verdict::Waiting, Some(later(5_000))), "{reason:?}");
+        assert!(
+            got.summary.starts_with("It waits until 2026-01-15T12:00:05.000Z because "),
+            "{}",
+            got.summary
+        );
+    }
+}
+
+#[test]
+fn a_hold_is_named_with_its_reason() {
+    let limited = case(|case| case.gate = held(later(9_000), HoldReason::RateLimited));
+    let text = "It waits until 2026-01-15T12:00:09.000Z because the receiver answered 429: everything for \
+                this destination waits.";
+    check(&limited, Verdict::Waiting, &[BlockKind::DestinationHold], Some(later(9_000)), text);
+    let past = case(|case| case.gate = held(T0, HoldReason::Operator));
+    assert_eq!(past.verdict, Verdict::Starting);
+    let stored = case(|case| {
+        case.gate = None;
+        case.view.held_until = Some(later(1));
+    });
+    assert_eq!((stored.verdict, stored.earliest), (Verdict::Waiting, Some(later(1))));
+    let known_open = case(|case| case.view.held_until = Some(later(1)));
+    assert_eq!(known_open.verdict, Verdict::Starting);
+}
+
+#[test]
+fn the_last_of_several_waits_is_the_one_told() {
+    let got = case(|case| {
+        edit(&mut case.view).state = waiting(later(3_000), NextReason::Backoff);
+        case.gate = held(later(9_000), HoldReason::Operator);
+        case.slots_free = false;
+    });
+    let text = "It waits until 2026-01-15T12:00:09.000Z because an operator holds this destination.";
+    let kinds = [BlockKind::NotDue, BlockKind::DestinationHold, BlockKind::Slots];
+    check(&got, Verdict::Waiting, &kinds, Some(later(9_000)), text);
+}
+
+#[test]
+fn limits_and_slots_free_themselves() {
+    let full = case(|case| case.gate = Some(GateView { in_flight: 8, ..gate() }));
+    let text = "It is due and waits because 8 of 8 requests to this destination are in flight.";
+    check(&full, Verdict::Waiting, &[BlockKind::Concurrency], Some(T0), text);
+    let slots = case(|case| case.slots_free = false);
+    let text = "It is due and waits because every send slot of the server is in use.";
+    check(&slots, Verdict::Waiting, &[BlockKind::Slots], Some(T0), text);
+}
+
+#[test]
+fn a_stopped_destination_has_no_time() {
+    let stopped = |state: DestinationState, reason: &str| {
+        case(|case| {
+            let note = &mut case.destination.as_mut().unwrap().note;
+            (note.state, note.reason) = (state, reason.to_owned());
+            case.gate = held(later(9_000), HoldReason::Operator);
+        })
+    };
+    let got = stopped(DestinationState::Paused, "upgrade");
+    let text = "It waits because the destination was paused by operator at 2026-01-15T12:00:00.000Z: \
+                upgrade; it expires at 2026-01-15T13:00:00.000Z.";
+    check(&got, Verdict::Waiting, &[BlockKind::Paused, BlockKind::DestinationHold], None, text);
+    for state in [DestinationState::Disabled, DestinationState::Deleted] {
+        let got = stopped(state, "");
+        assert_eq!((got.blocked_by[0].kind, got.earliest), (BlockKind::Disabled, None), "{state:?}");
+    }
+    let gone = case(|case| case.destination = None);
+    let text = "It waits because the destination was deleted; it expires at 2026-01-15T13:00:00.000Z.";
+    check(&gone, Verdict::Waiting, &[BlockKind::Disabled], None, text);
+}
+
+#[test]
+fn what_expires_first_says_so() {
+    let hour = 3_600_000;
+    let check_at = |due: u64, verdict: Verdict| {
+        let got = case(|case| edit(&mut case.view).state = waiting(later(due), NextReason::Backoff));
+        assert_eq!(got.verdict, verdict, "{due}");
+    };
+    check_at(hour - 1, Verdict::Waiting);
+    check_at(hour, Verdict::ExpiresFirst);
+    let got = case(|case| case.gate = held(later(2 * hour), HoldReason::RateLimited));
+    let text =
+        "It will expire at 2026-01-15T13:00:00.000Z, before it may be sent at 2026-01-15T14:00:00.000Z.";
+    check(&got, Verdict::ExpiresFirst, &[BlockKind::DestinationHold], Some(later(2 * hour)), text);
+}

@@ -1,0 +1,101 @@
+//! The admin routes: destinations, deliveries, totals, and the status page.
+
+pub mod deliveries;
+pub mod destinations;
+pub mod input;
+pub mod overview;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::HeaderMap;
+use axum::routing::{get, post, put};
+use bytes::Bytes;
+
+use crate::engine::command::{Command, Done};
+use crate::http::app::App;
+use crate::http::body::{self, Json};
+use crate::http::error::Problem;
+use crate::http::fields::Fields;
+use crate::http::{ingest, query, status};
+use crate::model::destination::MAX_REASON;
+
+/// What stands in place of an absent body.
+const EMPTY_OBJECT: Bytes = Bytes::from_static(b"{}");
+
+/// All routes that only the admin listener has.
+pub fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/", get(status::page))
+        .route("/v1/version", get(overview::version))
+        .route("/v1/stats", get(overview::stats))
+        .route("/v1/deliveries", get(deliveries::list).post(ingest::one))
+        .route("/v1/deliveries/{id}/attempts", get(deliveries::attempts))
+        .route("/v1/deliveries/{id}/explain", get(deliveries::explained))
+        .route("/v1/deliveries/{id}/retry", post(deliveries::retry))
+        .route("/v1/deliveries/{id}/cancel", post(deliveries::cancel))
+        .merge(destination_routes())
+}
+
+fn destination_routes() -> Router<Arc<App>> {
+    let one =
+        put(destinations::put).get(destinations::get).patch(destinations::patch).delete(destinations::delete);
+    Router::new()
+        .route("/v1/destinations", get(destinations::list))
+        .route("/v1/destinations/{id}", one)
+        .route("/v1/destinations/{id}/pause", post(destinations::pause))
+        .route("/v1/destinations/{id}/resume", post(destinations::resume))
+        .route("/v1/destinations/{id}/enable", post(destinations::enable))
+        .route("/v1/destinations/{id}/disable", post(destinations::disable))
+        .route("/v1/destinations/{id}/hold", put(destinations::hold).delete(destinations::release))
+}
+
+/// Gives an order to the engine.
+///
+/// # Errors
+/// What the engine refuses, or 503 when it cannot take it now.
+async fn order(app: &App, command: Command) -> Result<Done, Problem> {
+    Ok(app.handle.command(command).await??)
+}
+
+/// The head and the JSON body of a command; an absent body is `{}`.
+///
+/// # Errors
+/// 400, 408, 413, 415 or 422.
+async fn command_body(app: &App, request: Request) -> Result<(HeaderMap, Bytes), Problem> {
+    let (parts, body) = request.into_parts();
+    query::none(&parts.uri)?;
+    let text = json_or_absent(app, &parts.headers, body).await?;
+    Ok((parts.headers, text))
+}
+
+async fn json_or_absent(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+    let text = body::read(headers, body, app.document_bound()).await?;
+    if text.is_empty() {
+        return Ok(EMPTY_OBJECT);
+    }
+    match body::json_kind(headers)? {
+        Json::Text => Ok(text),
+        Json::Lines => Err(body::not_json()),
+    }
+}
+
+/// The command takes nothing: its body is absent or `{}`.
+///
+/// # Errors
+/// 422 naming what it has.
+async fn no_body(app: &App, request: Request) -> Result<(), Problem> {
+    let (_, text) = command_body(app, request).await?;
+    Fields::read(&text)?.finish(&[])
+}
+
+/// Takes the reason an operator gives; none is an empty one.
+fn reason(fields: &mut Fields<'_>) -> String {
+    let given = fields.text("reason").unwrap_or_default();
+    if given.len() > MAX_REASON || given.chars().any(char::is_control) {
+        fields.fault("reason", "must be one line of at most 200 bytes");
+    }
+    given.into_owned()
+}

@@ -1,0 +1,207 @@
+//! Deliveries for operators: lists by filter, attempts, the explanation, retry and cancel.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::Uri;
+
+use crate::engine::command::{Answer, Command, CommandError, Done, Query as Asked};
+use crate::engine::explain::explain;
+use crate::http::admin::no_body;
+use crate::http::app::{Answered, App, Id, ok};
+use crate::http::dto::List;
+use crate::http::dto::delivery::{AttemptObject, DeliveryObject, ExplanationObject};
+use crate::http::error::{Code, Problem};
+use crate::http::ingest::{look_up, no_delivery, read_id};
+use crate::http::query::{self, Query, value, word};
+use crate::model::{DeliveryId, DestNo};
+use crate::outcome::{AttemptResult, Ending};
+use crate::schedule::GateView;
+use crate::store::{Between, Cursor, DeliveryView, DestinationView, Filter, Order, Shown};
+
+/// Entries of a page, unless the request says otherwise.
+pub const LIMIT_DEFAULT: u64 = 50;
+/// The most entries of a page.
+pub const LIMIT_MAX: u64 = 1_000;
+/// What waits in front of a delivery is counted up to this.
+const AHEAD_MAX: usize = 1_000;
+
+const STATES: [Shown; 4] = [Shown::Ready, Shown::Leased, Shown::Delayed, Shown::Terminal];
+const ORDERS: [Order; 4] =
+    [Order::NewestCreated, Order::OldestCreated, Order::OldestFinished, Order::NewestFinished];
+
+/// `GET /v1/deliveries`: by filter, or the look-up of a key.
+pub async fn list(State(app): State<Arc<App>>, uri: Uri) -> Answered {
+    let mut asked = Query::of(&uri);
+    if asked.has("idempotency_key") {
+        return look_up(&app, asked).await;
+    }
+    let listed = Listed::take(&mut asked);
+    asked.finish()?;
+    let now = app.handle.now();
+    let page = app
+        .read(move |snapshot, stop| {
+            snapshot.list(&listed.filter, listed.order, listed.from, listed.limit, now, stop)
+        })
+        .await?;
+    let data = page.items.iter().map(|view| DeliveryObject::of(view, now)).collect();
+    Ok(ok(&List { data, next_cursor: page.next.map(|next| next.to_string()) }))
+}
+
+/// What a list is asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Listed {
+    filter: Filter,
+    order: Order,
+    from: Option<Cursor>,
+    limit: usize,
+}
+
+impl Listed {
+    /// Takes every parameter of a list; what is wrong is noted in `asked`.
+    fn take(asked: &mut Query) -> Listed {
+        Listed { filter: filter(asked), order: order_by(asked), from: cursor(asked), limit: limit(asked) }
+    }
+}
+
+fn filter(asked: &mut Query) -> Filter {
+    Filter {
+        states: asked.list("state", word(&STATES, Shown::as_str)),
+        outcomes: asked.list("outcome", word(&Ending::ALL, Ending::as_str)),
+        tenants: asked.list("tenant", value),
+        destinations: asked.list("destination", value),
+        classes: asked.list("class", value),
+        label: label(asked),
+        last_status: asked.list("last_status", status),
+        last_result: asked.list("last_result", word(&AttemptResult::ALL, AttemptResult::as_str)),
+        created: between(asked, "created_after", "created_before"),
+        due: between(asked, "due_after", "due_before"),
+        finished: between(asked, "finished_after", "finished_before"),
+    }
+}
+
+fn order_name(order: Order) -> &'static str {
+    match order {
+        Order::NewestCreated => "-created",
+        Order::OldestCreated => "created",
+        Order::OldestFinished => "finished",
+        Order::NewestFinished => "-finished",
+    }
+}
+
+fn order_by(asked: &mut Query) -> Order {
+    let Some(text) = asked.text("order") else { return Order::NewestCreated };
+    word(&ORDERS, order_name)(&text).unwrap_or_else(|detail| {
+        asked.fault("order", detail);
+        Order::NewestCreated
+    })
+}
+
+fn status(text: &str) -> Result<u16, String> {
+    let status = text.parse().ok().filter(|status| (100..=999).contains(status));
+    status.ok_or_else(|| "must be HTTP statuses such as 429".to_owned())
+}
+
+fn label(asked: &mut Query) -> Option<(String, String)> {
+    let text = asked.text("label")?;
+    let Some((name, value)) = text.split_once(':') else {
+        asked.fault("label", "must be a name and a value with a colon between them");
+        return None;
+    };
+    Some((name.to_owned(), value.to_owned()))
+}
+
+fn between(asked: &mut Query, after: &'static str, before: &'static str) -> Between {
+    Between { after: asked.parsed(after), before: asked.parsed(before) }
+}
+
+fn cursor(asked: &mut Query) -> Option<Cursor> {
+    let text = asked.text("cursor")?;
+    let cursor = text.parse().ok();
+    if cursor.is_none() {
+        asked.fault("cursor", "not a cursor that a list has given");
+    }
+    cursor
+}
+
+/// Takes `limit`.
+pub(super) fn limit(asked: &mut Query) -> usize {
+    let limit = asked.integer("limit", 1..=LIMIT_MAX).unwrap_or(LIMIT_DEFAULT);
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}
+
+/// `GET /v1/deliveries/{id}/attempts`.
+pub async fn attempts(State(app): State<Arc<App>>, Id(id): Id, uri: Uri) -> Answered {
+    query::none(&uri)?;
+    let id = read_id(&id)?;
+    let attempts = app.read(move |snapshot, _| snapshot.attempts(id)).await?.ok_or_else(no_delivery)?;
+    Ok(ok(&List::whole(attempts.iter().map(AttemptObject::of).collect())))
+}
+
+/// `GET /v1/deliveries/{id}/explain`.
+pub async fn explained(State(app): State<Arc<App>>, Id(id): Id, uri: Uri) -> Answered {
+    query::none(&uri)?;
+    let id = read_id(&id)?;
+    let (view, destination, ahead) = standing(&app, id).await?;
+    let gate = gates(&app, vec![view.delivery.destination]).await?.pop().flatten();
+    let live = app.handle.live();
+    let slots_free = live.in_flight < live.slots;
+    let explanation =
+        explain(&view, destination.as_ref(), gate.as_ref(), slots_free, ahead, app.handle.now());
+    Ok(ok(&ExplanationObject::of(&explanation)))
+}
+
+/// A delivery, its destination unless that is gone, and what waits in front of it.
+type Standing = (DeliveryView, Option<DestinationView>, usize);
+
+/// Reads what an explanation needs in one transaction.
+async fn standing(app: &App, id: DeliveryId) -> Result<Standing, Problem> {
+    let read = app.read(move |snapshot, _| {
+        let Some(view) = snapshot.delivery(id)? else { return Ok(None) };
+        let destination = snapshot.destination(&view.destination)?;
+        let destination = destination.filter(|it| it.no == view.delivery.destination);
+        let ahead = snapshot.ahead(&view, AHEAD_MAX)?;
+        Ok(Some((view, destination, ahead)))
+    });
+    read.await?.ok_or_else(no_delivery)
+}
+
+/// The live side of destinations, in order.
+///
+/// # Errors
+/// 503 when the engine cannot answer now.
+pub async fn gates(app: &App, numbers: Vec<DestNo>) -> Result<Vec<Option<GateView>>, Problem> {
+    let Answer::Gates(gates) = app.handle.query(Asked::Gates(numbers)).await?;
+    Ok(gates)
+}
+
+/// `POST /v1/deliveries/{id}/retry`.
+pub async fn retry(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+    no_body(&app, request).await?;
+    let id = read_id(&id)?;
+    change(&app, Command::Retry { id }).await
+}
+
+/// `POST /v1/deliveries/{id}/cancel`.
+pub async fn cancel(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+    no_body(&app, request).await?;
+    let id = read_id(&id)?;
+    change(&app, Command::Cancel { id }).await
+}
+
+async fn change(app: &App, command: Command) -> Answered {
+    match app.handle.command(command).await? {
+        Ok(Done::Delivery(view)) => Ok(ok(&DeliveryObject::of(&view, app.handle.now()))),
+        Ok(Done::Created(_) | Done::Changed(_) | Done::Deleted) => {
+            Err(Problem::new(Code::Internal, "the engine answered for something else"))
+        }
+        Err(CommandError::DestinationUnknown) => {
+            Err(Problem::new(Code::DestinationGone, "its destination was deleted: create it again first"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+#[path = "deliveries/tests.rs"]
+mod tests;

@@ -1,0 +1,250 @@
+//! Destinations: settings with an ETag, the verbs that change a state, and holds.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Response, StatusCode, Uri, header};
+
+use crate::engine::command::{Command, CommandError, Done, Expect, StateVerb};
+use crate::http::admin::deliveries::{gates, limit};
+use crate::http::admin::input::{self, Checks};
+use crate::http::admin::{command_body, no_body, order, reason};
+use crate::http::app::{Answered, App, Id, answer, no_content, ok, with};
+use crate::http::dto::List;
+use crate::http::dto::delivery::destination_location;
+use crate::http::dto::destination::DestinationObject;
+use crate::http::error::{Code, Problem};
+use crate::http::fields::Fields;
+use crate::http::query::{self, Query, value, word};
+use crate::model::{DestinationState, Name};
+use crate::schedule::GateView;
+use crate::store::DestinationView;
+use crate::time::Timestamp;
+
+/// What waits and is not due is counted up to this.
+const DELAYED_MAX: usize = 1_000;
+/// How often a PATCH without `If-Match` is worked out anew because another change came first.
+const PATCH_TRIES: u32 = 8;
+/// Who the API acts for, while there are no tokens.
+const OPERATOR: &str = "operator";
+const STATES: [DestinationState; 3] =
+    [DestinationState::Active, DestinationState::Paused, DestinationState::Disabled];
+
+/// `PUT /v1/destinations/{id}`.
+pub async fn put(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+    let name = read_name(&id)?;
+    let (headers, text) = command_body(&app, request).await?;
+    let settings = Box::new(input::read(&text, None, &Checks::of(&app))?);
+    let expect = expected(&app, &name, &headers).await?;
+    let done = order(&app, Command::PutDestination { name, settings, expect }).await?;
+    shown(&app, done).await
+}
+
+/// `PATCH /v1/destinations/{id}`: read, merged and written only if nothing came between.
+pub async fn patch(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+    let name = read_name(&id)?;
+    let (headers, text) = command_body(&app, request).await?;
+    let tries = if headers.contains_key(header::IF_MATCH) { 1 } else { PATCH_TRIES };
+    for _ in 0..tries {
+        let view = find(&app, &name).await?;
+        matches(&headers, &view)?;
+        let settings = Box::new(input::read(&text, Some(&view.settings), &Checks::of(&app))?);
+        let expect = Expect::Revision(view.revision);
+        let command = Command::PutDestination { name: name.clone(), settings, expect };
+        match app.handle.command(command).await? {
+            Ok(done) => return shown(&app, done).await,
+            Err(CommandError::RevisionMismatch) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(CommandError::RevisionMismatch.into())
+}
+
+/// `GET /v1/destinations/{id}`.
+pub async fn get(State(app): State<Arc<App>>, Id(id): Id, uri: Uri) -> Answered {
+    query::none(&uri)?;
+    let name = read_name(&id)?;
+    let now = app.handle.now();
+    let read = app.read(move |snapshot, _| {
+        let Some(view) = snapshot.destination(&name)? else { return Ok(None) };
+        let delayed = snapshot.delayed(view.no, now, DELAYED_MAX)?;
+        Ok(Some((view, delayed)))
+    });
+    let (view, delayed) = read.await?.filter(|(view, _)| exists(view)).ok_or_else(no_destination)?;
+    let gate = gate(&app, &view).await?;
+    Ok(tagged(ok(&DestinationObject::of(&view, gate.as_ref()).with_delayed(delayed)), &view))
+}
+
+/// `DELETE /v1/destinations/{id}`.
+pub async fn delete(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+    let name = read_name(&id)?;
+    let mut asked = Query::of(request.uri());
+    if asked.text("waiting").is_some() {
+        asked.fault("waiting", "not supported by this version");
+    }
+    asked.finish()?;
+    let expect = expected(&app, &name, request.headers()).await?;
+    order(&app, Command::DeleteDestination { name, expect }).await?;
+    Ok(no_content())
+}
+
+/// `GET /v1/destinations`.
+pub async fn list(State(app): State<Arc<App>>, uri: Uri) -> Answered {
+    let mut asked = Query::of(&uri);
+    let tenants: Vec<Name> = asked.list("tenant", value);
+    let mut states = asked.list("state", word(&STATES, DestinationState::as_str));
+    let (from, limit) = (asked.parsed::<Name>("cursor"), limit(&mut asked));
+    asked.finish()?;
+    if states.is_empty() {
+        states.extend(STATES);
+    }
+    let page =
+        app.read(move |snapshot, _| snapshot.destinations(&tenants, &states, from.as_ref(), limit)).await?;
+    let gates = gates(&app, page.items.iter().map(|view| view.no).collect()).await?;
+    let gate = |place: usize| gates.get(place).and_then(Option::as_ref);
+    let data = page.items.iter().enumerate();
+    let data = data.map(|(place, view)| DestinationObject::of(view, gate(place))).collect();
+    Ok(ok(&List { data, next_cursor: page.next.map(|name| name.to_string()) }))
+}
+
+/// `POST /v1/destinations/{id}/pause`.
+pub async fn pause(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+    set_state(&app, &id, StateVerb::Pause, request).await
+}
+
+/// `POST /v1/destinations/{id}/resume`.
+pub async fn resume(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+    set_state(&app, &id, StateVerb::Resume, request).await
+}
+
+/// `POST /v1/destinations/{id}/enable`.
+pub async fn enable(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+    set_state(&app, &id, StateVerb::Enable, request).await
+}
+
+/// `POST /v1/destinations/{id}/disable`.
+pub async fn disable(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+    set_state(&app, &id, StateVerb::Disable, request).await
+}
+
+async fn set_state(app: &App, id: &str, verb: StateVerb, request: Request) -> Answered {
+    let name = read_name(id)?;
+    let (_, text) = command_body(app, request).await?;
+    let mut fields = Fields::read(&text)?;
+    let reason = reason(&mut fields);
+    fields.finish(&[])?;
+    let done = order(app, Command::SetState { name, verb, reason, by: OPERATOR.to_owned() }).await?;
+    shown(app, done).await
+}
+
+/// `PUT /v1/destinations/{id}/hold`.
+pub async fn hold(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+    let name = read_name(&id)?;
+    let (_, text) = command_body(&app, request).await?;
+    let until = read_hold(&text, app.handle.now())?;
+    let done = order(&app, Command::Hold { name, until }).await?;
+    shown(&app, done).await
+}
+
+/// `DELETE /v1/destinations/{id}/hold`.
+pub async fn release(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+    let name = read_name(&id)?;
+    no_body(&app, request).await?;
+    let done = order(&app, Command::Release { name }).await?;
+    shown(&app, done).await
+}
+
+/// The end of a hold; its reason is checked but not kept in this version.
+fn read_hold(text: &[u8], now: Timestamp) -> Result<Timestamp, Problem> {
+    let mut fields = Fields::read(text)?;
+    reason(&mut fields);
+    let until: Option<Timestamp> = fields.parsed("until");
+    match until {
+        Some(until) if until <= now => fields.fault("until", "must be later than now"),
+        None if !fields.is_at_fault("until") => fields.missing("until"),
+        Some(_) | None => {}
+    }
+    fields.finish(&[])?;
+    until.ok_or_else(|| Problem::field("until", "required"))
+}
+
+/// Answers with the destination a command made or changed.
+async fn shown(app: &App, done: Done) -> Answered {
+    let (status, view) = match done {
+        Done::Created(view) => (StatusCode::CREATED, view),
+        Done::Changed(view) => (StatusCode::OK, view),
+        Done::Deleted | Done::Delivery(_) => {
+            return Err(Problem::new(Code::Internal, "the engine answered for something else"));
+        }
+    };
+    let gate = gate(app, &view).await?;
+    let response = tagged(answer(status, &DestinationObject::of(&view, gate.as_ref())), &view);
+    if status == StatusCode::CREATED {
+        return Ok(with(response, header::LOCATION, &destination_location(&view.name)));
+    }
+    Ok(response)
+}
+
+async fn gate(app: &App, view: &DestinationView) -> Result<Option<GateView>, Problem> {
+    Ok(gates(app, vec![view.no]).await?.pop().flatten())
+}
+
+fn tagged(response: Response<Body>, view: &DestinationView) -> Response<Body> {
+    with(response, header::ETAG, &etag(view))
+}
+
+fn etag(view: &DestinationView) -> String {
+    format!("\"{}\"", view.revision)
+}
+
+/// What `If-Match` makes of a change: nothing, or that very revision.
+async fn expected(app: &App, name: &Name, headers: &HeaderMap) -> Result<Expect, Problem> {
+    if !headers.contains_key(header::IF_MATCH) {
+        return Ok(Expect::Anything);
+    }
+    let view = stored(app, name).await?.ok_or(CommandError::RevisionMismatch)?;
+    matches(headers, &view)?;
+    Ok(Expect::Revision(view.revision))
+}
+
+/// 412 unless one of the tags of `If-Match`, if there are any, is the destination's.
+fn matches(headers: &HeaderMap, view: &DestinationView) -> Result<(), Problem> {
+    let own = etag(view);
+    let mut lines = headers.get_all(header::IF_MATCH).iter().peekable();
+    if lines.peek().is_none() {
+        return Ok(());
+    }
+    let mut tags = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(','));
+    if tags.any(|tag| tag.trim() == "*" || tag.trim() == own) {
+        return Ok(());
+    }
+    Err(CommandError::RevisionMismatch.into())
+}
+
+async fn find(app: &App, name: &Name) -> Result<DestinationView, Problem> {
+    stored(app, name).await?.ok_or_else(no_destination)
+}
+
+async fn stored(app: &App, name: &Name) -> Result<Option<DestinationView>, Problem> {
+    let name = name.clone();
+    let found = app.read(move |snapshot, _| snapshot.destination(&name)).await?;
+    Ok(found.filter(exists))
+}
+
+fn exists(view: &DestinationView) -> bool {
+    view.note.state != DestinationState::Deleted
+}
+
+/// 422: the name in the path is none.
+fn read_name(text: &str) -> Result<Name, Problem> {
+    text.parse().map_err(|error: crate::model::NotAName| Problem::field("id", error.to_string()))
+}
+
+fn no_destination() -> Problem {
+    Problem::new(Code::NotFound, "there is no destination of this name")
+}
+
+#[cfg(test)]
+#[path = "destinations/tests.rs"]
+mod tests;

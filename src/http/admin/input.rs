@@ -1,0 +1,325 @@
+//! What a PUT or a PATCH makes of a destination's settings.
+//!
+//! PATCH is a JSON merge patch (RFC 7396): null puts a field back to its default, objects merge.
+//! PUT is the same upon a destination that has nothing set.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use ipnet::IpNet;
+use serde_json::value::RawValue;
+use url::Url;
+
+use crate::http::app::{App, Defaults};
+use crate::http::dto::destination::MASK;
+use crate::http::error::Problem;
+use crate::http::fields::{Fields, cut, out_of};
+use crate::http::ingest::item::read_header;
+use crate::model::destination::{CONCURRENCY_MAX, CONNECT_TIMEOUT_RANGE, MAX_CIDRS, MAX_URL, TIMEOUT_RANGE};
+use crate::model::{Destination, Header, HoldScope, MAX_HEADERS, Name};
+use crate::sender::egress::{self, Rules};
+use crate::time::Millis;
+
+/// Fields that a read shows and nobody sets here.
+const READ_ONLY: [&str; 18] = [
+    "id",
+    "state",
+    "state_reason",
+    "state_since",
+    "state_by",
+    "in_flight",
+    "limit",
+    "waiting",
+    "delayed",
+    "oldest_due_at",
+    "hold_until",
+    "hold_reason",
+    "breaker",
+    "last_success_at",
+    "failing_since",
+    "failure_streak",
+    "observed_retry_after",
+    "recovery",
+];
+const NOT_YET: &str = "not supported by this version";
+/// The policy of a destination that names none.
+const DEFAULT_POLICY: &str = "default";
+
+/// What settings are checked by.
+#[derive(Clone, Copy, Debug)]
+pub struct Checks<'a> {
+    pub rules: &'a Rules,
+    pub policies: &'a BTreeSet<Name>,
+    pub defaults: Defaults,
+}
+
+impl<'a> Checks<'a> {
+    /// Those of this server.
+    #[must_use]
+    pub fn of(app: &'a App) -> Checks<'a> {
+        Checks { rules: &app.rules, policies: &app.policies, defaults: app.defaults }
+    }
+}
+
+/// Reads `text` upon `base`: None for a PUT, what is stored for a PATCH.
+///
+/// # Errors
+/// 400 when it is not an object, 422 naming every field at fault.
+pub fn read(text: &[u8], base: Option<&Destination>, checks: &Checks<'_>) -> Result<Destination, Problem> {
+    let mut fields = Fields::read(text)?;
+    not_yet(&mut fields);
+    let tenant = tenant(&mut fields, base);
+    let policy = policy(&mut fields, base, checks);
+    let concurrency_max = concurrency(&mut fields, base, checks);
+    let timeout = timeout(&mut fields, base, checks);
+    let connect_timeout = connect_timeout(&mut fields, base, checks);
+    let headers = headers(&mut fields, base);
+    let allow_cidrs = cidrs(&mut fields, base);
+    let hold_scope = hold_scope(&mut fields, base);
+    let url = admitted(&mut fields, base, &allow_cidrs, checks);
+    fields.finish(&READ_ONLY)?;
+    let (Some(tenant), Some(url), Some(policy)) = (tenant, url, policy) else {
+        return Err(Problem::invalid(Vec::new()));
+    };
+    Ok(Destination {
+        tenant,
+        url,
+        concurrency_max,
+        policy,
+        timeout,
+        connect_timeout,
+        headers,
+        allow_cidrs,
+        hold_scope,
+    })
+}
+
+fn not_yet(fields: &mut Fields<'_>) {
+    for name in ["secrets", "tls", "rate"] {
+        if fields.given(name).is_some() {
+            fields.fault(name, NOT_YET);
+        }
+    }
+}
+
+/// What a field's absence, its null and its value lead to.
+enum Given<'a> {
+    Absent,
+    Null,
+    Value(&'a RawValue),
+}
+
+fn given<'a>(fields: &mut Fields<'a>, name: &'static str) -> Given<'a> {
+    match fields.raw(name) {
+        None => Given::Absent,
+        Some(value) if value.get() == "null" => Given::Null,
+        Some(value) => Given::Value(value),
+    }
+}
+
+/// The text of a field that must be there: stored before or given now.
+fn needed(fields: &mut Fields<'_>, name: &'static str, stored: Option<String>) -> Option<String> {
+    match given(fields, name) {
+        Given::Absent if stored.is_some() => stored,
+        Given::Absent | Given::Null => {
+            fields.missing(name);
+            None
+        }
+        Given::Value(value) => match serde_json::from_str(value.get()) {
+            Ok(text) => Some(text),
+            Err(_) => fields.refuse(name, "must be a string"),
+        },
+    }
+}
+
+fn tenant(fields: &mut Fields<'_>, base: Option<&Destination>) -> Option<Name> {
+    let text = needed(fields, "tenant", base.map(|base| base.tenant.to_string()))?;
+    match text.parse::<Name>() {
+        Ok(name) => Some(name),
+        Err(error) => fields.refuse("tenant", error.to_string()),
+    }
+}
+
+fn policy(fields: &mut Fields<'_>, base: Option<&Destination>, checks: &Checks<'_>) -> Option<Name> {
+    let stored = base.map(|base| base.policy.to_string());
+    let text = match given(fields, "policy") {
+        Given::Absent => stored.unwrap_or_else(|| DEFAULT_POLICY.to_owned()),
+        Given::Null => DEFAULT_POLICY.to_owned(),
+        Given::Value(value) => serde_json::from_str(value.get()).unwrap_or_default(),
+    };
+    match text.parse() {
+        Ok(name) if checks.policies.contains(&name) => Some(name),
+        Ok(_) | Err(_) => fields.refuse("policy", "must be the name of a configured policy"),
+    }
+}
+
+fn concurrency(fields: &mut Fields<'_>, base: Option<&Destination>, checks: &Checks<'_>) -> u32 {
+    let default = checks.defaults.concurrency;
+    let stored = base.map_or(default, |base| base.concurrency_max);
+    match given(fields, "concurrency") {
+        Given::Absent => stored,
+        Given::Null => default,
+        Given::Value(value) => read_concurrency(fields, value, stored, default).unwrap_or(stored),
+    }
+}
+
+fn read_concurrency(fields: &mut Fields<'_>, value: &RawValue, stored: u32, default: u32) -> Option<u32> {
+    let Ok(mut inner) = Fields::read(value.get().as_bytes()) else {
+        return fields.refuse("concurrency", "must be an object");
+    };
+    let range = 1..=u64::from(CONCURRENCY_MAX);
+    let max = number(inner.raw("max"), range, u64::from(stored), u64::from(default));
+    let adaptive = inner.given("adaptive").map(|value| value.get().to_owned());
+    if inner.finish(&[]).is_err() {
+        fields.fault("concurrency", "has max and adaptive, each once");
+    }
+    match adaptive.as_deref() {
+        None | Some("false") => {}
+        Some("true") => fields.fault("concurrency.adaptive", NOT_YET),
+        Some(_) => fields.fault("concurrency.adaptive", "must be true or false"),
+    }
+    match max {
+        Ok(max) => u32::try_from(max).ok(),
+        Err(detail) => fields.refuse("concurrency.max", detail),
+    }
+}
+
+/// A number: absent keeps, null sets the default, a value must lie in `range`.
+fn number(
+    value: Option<&RawValue>,
+    range: RangeInclusive<u64>,
+    stored: u64,
+    default: u64,
+) -> Result<u64, String> {
+    match value.map(RawValue::get) {
+        None => Ok(stored),
+        Some("null") => Ok(default),
+        Some(text) => {
+            let number = serde_json::from_str(text).ok().filter(|number| range.contains(number));
+            number.ok_or_else(|| out_of(&range))
+        }
+    }
+}
+
+fn timeout(fields: &mut Fields<'_>, base: Option<&Destination>, checks: &Checks<'_>) -> Millis {
+    let default = checks.defaults.timeout;
+    let stored = base.map_or(default, |base| base.timeout);
+    wait(fields, "timeout_ms", TIMEOUT_RANGE, stored, default)
+}
+
+fn connect_timeout(fields: &mut Fields<'_>, base: Option<&Destination>, checks: &Checks<'_>) -> Millis {
+    let default = checks.defaults.connect_timeout;
+    let stored = base.map_or(default, |base| base.connect_timeout);
+    wait(fields, "connect_timeout_ms", CONNECT_TIMEOUT_RANGE, stored, default)
+}
+
+fn wait(
+    fields: &mut Fields<'_>,
+    name: &'static str,
+    range: RangeInclusive<u64>,
+    stored: Millis,
+    default: Millis,
+) -> Millis {
+    match number(fields.raw(name), range, stored.0, default.0) {
+        Ok(ms) => Millis(ms),
+        Err(detail) => {
+            fields.fault(name, detail);
+            stored
+        }
+    }
+}
+
+/// Merges by name; the order is that of the names, so that it does not depend on the request.
+fn headers(fields: &mut Fields<'_>, base: Option<&Destination>) -> Vec<Header> {
+    let stored = base.map(|base| base.headers.clone()).unwrap_or_default();
+    let patch = match given(fields, "headers") {
+        Given::Absent => return stored,
+        Given::Null => return Vec::new(),
+        Given::Value(value) => value,
+    };
+    let mut merged: BTreeMap<String, Header> =
+        stored.into_iter().map(|header| (header.name().to_owned(), header)).collect();
+    merge_headers(fields, patch, &mut merged);
+    if merged.len() > MAX_HEADERS {
+        fields.fault("headers", format!("at most {MAX_HEADERS} headers"));
+    }
+    merged.into_values().collect()
+}
+
+fn merge_headers(fields: &mut Fields<'_>, patch: &RawValue, merged: &mut BTreeMap<String, Header>) {
+    let Ok(entries) = serde_json::from_str::<BTreeMap<String, &RawValue>>(patch.get()) else {
+        fields.fault("headers", "must be an object");
+        return;
+    };
+    for (name, value) in entries {
+        if value.get() == "null" {
+            merged.remove(&name.to_ascii_lowercase());
+            continue;
+        }
+        match read_header(&name, value) {
+            Ok(header) if header.value() == MASK => {
+                fields.fault(format!("headers.{}", cut(&name)), "this is the mask of a read, not a value");
+            }
+            Ok(header) => drop(merged.insert(header.name().to_owned(), header)),
+            Err(detail) => fields.fault(format!("headers.{}", cut(&name)), detail),
+        }
+    }
+}
+
+fn cidrs(fields: &mut Fields<'_>, base: Option<&Destination>) -> Vec<IpNet> {
+    let stored = base.map(|base| base.allow_cidrs.clone()).unwrap_or_default();
+    let value = match given(fields, "allow_cidrs") {
+        Given::Absent => return stored,
+        Given::Null => return Vec::new(),
+        Given::Value(value) => value,
+    };
+    let Ok(texts) = serde_json::from_str::<Vec<String>>(value.get()) else {
+        fields.fault("allow_cidrs", "must be a list of strings");
+        return Vec::new();
+    };
+    if texts.len() > MAX_CIDRS {
+        fields.fault("allow_cidrs", format!("at most {MAX_CIDRS} networks"));
+    }
+    let networks: Result<Vec<IpNet>, _> = texts.iter().take(MAX_CIDRS).map(|text| text.parse()).collect();
+    networks.unwrap_or_else(|_| {
+        fields.fault("allow_cidrs", "must be networks such as 10.0.0.0/8");
+        Vec::new()
+    })
+}
+
+fn hold_scope(fields: &mut Fields<'_>, base: Option<&Destination>) -> HoldScope {
+    let stored = base.map_or(HoldScope::Destination, |base| base.hold_scope);
+    match given(fields, "hold_scope") {
+        Given::Absent => stored,
+        Given::Null => HoldScope::Destination,
+        Given::Value(value) => match value.get() {
+            "\"destination\"" => HoldScope::Destination,
+            "\"delivery\"" => HoldScope::Delivery,
+            _ => {
+                fields.fault("hold_scope", "must be destination or delivery");
+                stored
+            }
+        },
+    }
+}
+
+/// The URL, admitted by the egress rules with the networks the destination has now.
+fn admitted(
+    fields: &mut Fields<'_>,
+    base: Option<&Destination>,
+    allow_cidrs: &[IpNet],
+    checks: &Checks<'_>,
+) -> Option<Url> {
+    let text = needed(fields, "url", base.map(|base| base.url.to_string()))?;
+    if text.len() > MAX_URL {
+        return fields.refuse("url", format!("at most {MAX_URL} bytes"));
+    }
+    match egress::admit(checks.rules, &text, allow_cidrs) {
+        Ok(url) => Some(url),
+        Err(refusal) => fields.refuse("url", refusal.to_string()),
+    }
+}
+
+#[cfg(test)]
+#[path = "input/tests.rs"]
+mod tests;

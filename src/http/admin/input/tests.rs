@@ -1,0 +1,141 @@
+use super::*;
+use crate::engine::explain::samples::{destination, name};
+
+fn read_on(base: Option<&Destination>, text: &str) -> Result<Destination, Problem> {
+    let rules = Rules { allow_http: false, ports: vec![443], allow_cidrs: Vec::new() };
+    let policies = BTreeSet::from([name("default"), name("slow")]);
+    let defaults = Defaults { concurrency: 8, timeout: Millis(15_000), connect_timeout: Millis(5_000) };
+    read(text.as_bytes(), base, &Checks { rules: &rules, policies: &policies, defaults })
+}
+
+fn put(text: &str) -> Result<Destination, Problem> {
+    read_on(None, text)
+}
+
+fn patch(text: &str) -> Result<Destination, Problem> {
+    read_on(Some(&destination().settings), text)
+}
+
+const LEAST: &str = r#"{"tenant":"acme","url":"https://shop.example.com/hook"}"#;
+
+#[test]
+fn a_put_of_the_least_has_the_defaults() {
+    let want = Destination {
+        tenant: name("acme"),
+        url: "https://shop.example.com/hook".parse().unwrap(),
+        concurrency_max: 8,
+        policy: name("default"),
+        timeout: Millis(15_000),
+        connect_timeout: Millis(5_000),
+        headers: Vec::new(),
+        allow_cidrs: Vec::new(),
+        hold_scope: HoldScope::Destination,
+    };
+    assert_eq!(put(LEAST), Ok(want));
+}
+
+#[test]
+fn a_put_of_everything() {
+    let got = put(
+        r#"{"tenant":"acme","url":"https://shop.example.com/hook","concurrency":{"max":2,"adaptive":false},
+        "rate":null,"policy":"slow","timeout_ms":1000,"connect_timeout_ms":100,"headers":{"X-B":"2","X-A":"1"},
+        "secrets":null,"tls":null,"allow_cidrs":["127.0.0.1/32"],"hold_scope":"delivery"}"#,
+    );
+    let want = Destination {
+        tenant: name("acme"),
+        url: "https://shop.example.com/hook".parse().unwrap(),
+        concurrency_max: 2,
+        policy: name("slow"),
+        timeout: Millis(1_000),
+        connect_timeout: Millis(100),
+        headers: vec![Header::new("x-a", "1").unwrap(), Header::new("x-b", "2").unwrap()],
+        allow_cidrs: vec!["127.0.0.1/32".parse().unwrap()],
+        hold_scope: HoldScope::Delivery,
+    };
+    assert_eq!(got, Ok(want));
+}
+
+/// RFC 7396: absent keeps, null removes, objects merge.
+#[test]
+fn a_patch_changes_what_it_names() {
+    let stored = destination().settings;
+    let check = |text: &str, change: fn(&mut Destination)| {
+        let mut want = stored.clone();
+        change(&mut want);
+        assert_eq!(patch(text), Ok(want), "{text}");
+    };
+    check("{}", |_| {});
+    check(r#"{"policy":"slow"}"#, |d| d.policy = "slow".parse().unwrap());
+    check(r#"{"timeout_ms":2000}"#, |d| d.timeout = Millis(2_000));
+    check(r#"{"timeout_ms":null}"#, |d| d.timeout = Millis(15_000));
+    check(r#"{"concurrency":{}}"#, |_| {});
+    check(r#"{"concurrency":{"max":3}}"#, |d| d.concurrency_max = 3);
+    check(r#"{"concurrency":{"max":null}}"#, |d| d.concurrency_max = 8);
+    check(r#"{"headers":null}"#, |d| d.headers.clear());
+    check(r#"{"headers":{}}"#, |_| {});
+    check(r#"{"headers":{"Authorization":null}}"#, |d| d.headers.clear());
+    check(r#"{"headers":{"X-A":"1"}}"#, |d| d.headers.push(Header::new("x-a", "1").unwrap()));
+    check(r#"{"allow_cidrs":null}"#, |d| d.allow_cidrs.clear());
+    check(r#"{"hold_scope":"delivery"}"#, |d| d.hold_scope = HoldScope::Delivery);
+    check(r#"{"url":"https://other.example/"}"#, |d| d.url = "https://other.example/".parse().unwrap());
+}
+
+#[test]
+fn faults_name_their_field() {
+    let check = |text: &str, field: &str| {
+        let problem = patch(text).expect_err(text);
+        let named: Vec<&str> = problem.errors.iter().map(|one| &*one.field).collect();
+        assert_eq!(named, [field], "{text}");
+    };
+    check(r#"{"tenant":null}"#, "tenant");
+    check(r#"{"tenant":"a b"}"#, "tenant");
+    check(r#"{"url":null}"#, "url");
+    check(r#"{"url":7}"#, "url");
+    check(r#"{"url":"nonsense"}"#, "url");
+    check(r#"{"url":"http://shop.example.com/","allow_cidrs":[]}"#, "url");
+    check(&format!(r#"{{"url":"https://shop.example.com/{}"}}"#, "x".repeat(2048)), "url");
+    check(r#"{"policy":"unknown"}"#, "policy");
+    check(r#"{"policy":7}"#, "policy");
+    check(r#"{"concurrency":8}"#, "concurrency");
+    check(r#"{"concurrency":{"max":0}}"#, "concurrency.max");
+    check(r#"{"concurrency":{"max":4097}}"#, "concurrency.max");
+    check(r#"{"concurrency":{"adaptive":true}}"#, "concurrency.adaptive");
+    check(r#"{"concurrency":{"adaptive":1}}"#, "concurrency.adaptive");
+    check(r#"{"concurrency":{"min":1}}"#, "concurrency");
+    check(r#"{"timeout_ms":999}"#, "timeout_ms");
+    check(r#"{"timeout_ms":60001}"#, "timeout_ms");
+    check(r#"{"connect_timeout_ms":"5s"}"#, "connect_timeout_ms");
+    check(r#"{"headers":[]}"#, "headers");
+    check(r#"{"headers":{"Host":"x"}}"#, "headers.Host");
+    check(r#"{"headers":{"authorization":"***"}}"#, "headers.authorization");
+    check(r#"{"allow_cidrs":["10.0.0.0/33"]}"#, "allow_cidrs");
+    check(r#"{"allow_cidrs":"10.0.0.0/8"}"#, "allow_cidrs");
+    check(r#"{"hold_scope":"tenant"}"#, "hold_scope");
+    check(r#"{"rate":{"per_second":1,"burst":1}}"#, "rate");
+    check(r#"{"secrets":[]}"#, "secrets");
+    check(r#"{"tls":{}}"#, "tls");
+    check(r#"{"state":"paused"}"#, "state");
+    check(r#"{"colour":1}"#, "colour");
+}
+
+#[test]
+fn limits_of_lists() {
+    let headers = |count: usize| {
+        let entries: Vec<String> = (0..count).map(|n| format!(r#""x{n}":"v""#)).collect();
+        patch(&format!(r#"{{"headers":{{{}}}}}"#, entries.join(",")))
+    };
+    assert_eq!(headers(15).unwrap().headers.len(), 16);
+    assert_eq!(headers(16).unwrap_err().errors[0].field, "headers");
+    let cidrs =
+        |count: usize| patch(&format!(r#"{{"allow_cidrs":[{}]}}"#, vec![r#""10.0.0.0/8""#; count].join(",")));
+    assert!(cidrs(16).is_ok());
+    assert_eq!(cidrs(17).unwrap_err().errors[0].field, "allow_cidrs");
+}
+
+#[test]
+fn a_put_names_all_that_is_missing() {
+    let problem = put("{}").unwrap_err();
+    let named: Vec<&str> = problem.errors.iter().map(|one| &*one.field).collect();
+    assert_eq!(named, ["tenant", "url"]);
+    assert!(put("[]").is_err_and(|problem| problem.status().as_u16() == 400));
+}

@@ -1,0 +1,183 @@
+//! What every request must pass before it reaches a route: a `Host` that is ours, no `Origin` of
+//! another site on what changes something, no `Duehook-*` header that nobody reads.
+//!
+//! The first two keep a browser on the same machine from being used against the server: a page can
+//! make it send requests here, but not with our `Host` and its own name, nor without its `Origin`.
+
+use std::net::IpAddr;
+
+use axum::http::{HeaderMap, Method, Request, Uri, header};
+
+use crate::http::error::{Code, Problem};
+
+/// The headers of ours that `/v1/send` reads; no other route reads any.
+pub const SEND_HEADERS: [&str; 6] = [
+    "duehook-tenant",
+    "duehook-class",
+    "duehook-region",
+    "duehook-not-before",
+    "duehook-max-age-ms",
+    "duehook-max-failures",
+];
+const SEND_PATH: &str = "/v1/send/";
+const OWN_PREFIX: &str = "duehook-";
+
+/// The names one listener answers to, besides loopback ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Door {
+    /// With or without a port; without, any port will do.
+    pub allowed_hosts: Vec<String>,
+}
+
+impl Door {
+    /// Looks at the head of a request.
+    ///
+    /// # Errors
+    /// 400, 421, 403 or 422: the request may not pass.
+    pub fn admit<B>(&self, request: &Request<B>) -> Result<(), Problem> {
+        let host = host(request.headers(), request.uri())?;
+        if !is_loopback(host) && !self.allows(host) {
+            let detail = "the Host header is neither a loopback name nor in allowed_hosts";
+            return Err(Problem::new(Code::HostNotAllowed, detail).closing());
+        }
+        same_origin(request.method(), request.headers(), host)?;
+        own_headers(request.headers(), request.uri().path())
+    }
+
+    fn allows(&self, host: &str) -> bool {
+        let (name, _) = split_port(host);
+        self.allowed_hosts.iter().any(|one| one.eq_ignore_ascii_case(host) || one.eq_ignore_ascii_case(name))
+    }
+}
+
+/// The one host a request names; an absolute target must name the same.
+fn host<'a>(headers: &'a HeaderMap, target: &Uri) -> Result<&'a str, Problem> {
+    let wrong = |detail| Problem::new(Code::Malformed, detail).closing();
+    let mut values = headers.get_all(header::HOST).iter();
+    let (Some(first), None) = (values.next(), values.next()) else {
+        return Err(wrong("one Host header is needed"));
+    };
+    let host = first.to_str().map_err(|_| wrong("the Host header is not a host"))?;
+    match target.authority() {
+        Some(other) if !other.as_str().eq_ignore_ascii_case(host) => {
+            Err(wrong("the request target and the Host header name different hosts"))
+        }
+        Some(_) | None => Ok(host),
+    }
+}
+
+/// A host and its port, if it has one of digits only. An IPv6 address keeps its brackets.
+fn split_port(host: &str) -> (&str, Option<&str>) {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !is_bare_v6(host) => {
+            (name, Some(port))
+        }
+        Some(_) | None => (host, None),
+    }
+}
+
+fn is_bare_v6(host: &str) -> bool {
+    !host.starts_with('[') && host.matches(':').count() > 1 || host.ends_with(']')
+}
+
+fn is_loopback(host: &str) -> bool {
+    let (name, _) = split_port(host);
+    if name.eq_ignore_ascii_case("localhost") {
+        return true;
+    }
+    let inner = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    match inner.unwrap_or(name).parse() {
+        Ok(IpAddr::V4(address)) => inner.is_none() && address.is_loopback(),
+        Ok(IpAddr::V6(address)) => inner.is_some() && address.is_loopback(),
+        Err(_) => false,
+    }
+}
+
+fn same_origin(method: &Method, headers: &HeaderMap, host: &str) -> Result<(), Problem> {
+    if method == Method::GET || method == Method::HEAD {
+        return Ok(());
+    }
+    let own = |value: &[u8]| {
+        value.strip_prefix(b"http://").is_some_and(|name| name.eq_ignore_ascii_case(host.as_bytes()))
+    };
+    if headers.get_all(header::ORIGIN).iter().all(|value| own(value.as_bytes())) {
+        return Ok(());
+    }
+    Err(Problem::new(Code::OriginNotAllowed, "the Origin header names another site").closing())
+}
+
+fn own_headers(headers: &HeaderMap, path: &str) -> Result<(), Problem> {
+    let read = |name: &str| path.starts_with(SEND_PATH) && SEND_HEADERS.contains(&name);
+    let mut names = headers.keys().map(header::HeaderName::as_str);
+    match names.find(|name| name.starts_with(OWN_PREFIX) && !read(name)) {
+        Some(name) => Err(Problem::field(name.to_owned(), "unknown header on this route").closing()),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admit(method: &str, target: &str, headers: &[(&str, &str)]) -> u16 {
+        let door = Door { allowed_hosts: vec!["hooks.internal".into(), "box:8461".into()] };
+        let mut request = Request::builder().method(method).uri(target);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        door.admit(&request.body(()).unwrap()).err().map_or(200, |p| p.status().as_u16())
+    }
+
+    #[test]
+    fn hosts() {
+        let check = |host: &str, want: u16| assert_eq!(admit("GET", "/", &[("host", host)]), want, "{host}");
+        for good in
+            ["localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:8461", "127.9.9.9:80", "[::1]", "[::1]:8461"]
+        {
+            check(good, 200);
+        }
+        for good in ["hooks.internal", "Hooks.Internal:9", "box:8461"] {
+            check(good, 200);
+        }
+        for bad in ["evil.example", "evil.example:8461", "localhost.evil.example", "127.0.0.1.evil.example"] {
+            check(bad, 421);
+        }
+        for bad in
+            ["box", "box:1", "::1", "[127.0.0.1]", "0.0.0.0", "[::]", "10.0.0.1", "", ":8461", "localhost:x"]
+        {
+            check(bad, 421);
+        }
+        assert_eq!(admit("GET", "/", &[]), 400);
+        assert_eq!(admit("GET", "/", &[("host", "localhost"), ("host", "localhost")]), 400);
+        assert_eq!(admit("GET", "http://evil.example/", &[("host", "localhost")]), 400);
+        assert_eq!(admit("GET", "http://localhost/", &[("host", "localhost")]), 200);
+    }
+
+    #[test]
+    fn origins() {
+        let check = |method: &str, origin: &str, want: u16| {
+            let headers = [("host", "localhost:8461"), ("origin", origin)];
+            assert_eq!(admit(method, "/v1/x", &headers), want, "{method} {origin}");
+        };
+        check("GET", "http://evil.example", 200);
+        check("HEAD", "null", 200);
+        for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
+            check(method, "http://localhost:8461", 200);
+            check(method, "http://localhost:1", 403);
+            check(method, "http://evil.example", 403);
+            check(method, "null", 403);
+            check(method, "", 403);
+        }
+    }
+
+    #[test]
+    fn headers_of_ours_that_nobody_reads() {
+        let check = |path: &str, name: &str, want: u16| {
+            assert_eq!(admit("POST", path, &[("host", "localhost"), (name, "x")]), want, "{path} {name}");
+        };
+        check("/v1/send/shop", "Duehook-Tenant", 200);
+        check("/v1/send/shop", "Duehook-Tenent", 422);
+        check("/v1/deliveries", "Duehook-Tenant", 422);
+        check("/v1/deliveries", "X-Duehook", 200);
+    }
+}

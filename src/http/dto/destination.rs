@@ -1,0 +1,126 @@
+//! The destination with its live side, as it is shown.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::http::dto::{Text, time};
+use crate::model::Destination;
+use crate::schedule::GateView;
+use crate::store::DestinationView;
+use crate::time::Timestamp;
+
+/// What stands in place of a header's value.
+pub const MASK: &str = "***";
+
+/// The destination object.
+#[derive(Debug, Serialize)]
+pub struct DestinationObject<'a> {
+    id: &'a str,
+    tenant: &'a str,
+    url: &'a str,
+    concurrency: ConcurrencyObject,
+    /// Not in this version.
+    rate: Option<()>,
+    policy: &'a str,
+    timeout_ms: u64,
+    connect_timeout_ms: u64,
+    headers: BTreeMap<&'a str, &'static str>,
+    /// Not in this version.
+    tls: Option<()>,
+    allow_cidrs: Vec<String>,
+    hold_scope: &'static str,
+    state: &'static str,
+    state_reason: Option<&'a str>,
+    state_since: Text<Timestamp>,
+    state_by: Option<&'a str>,
+    #[serde(flatten)]
+    live: LiveObject,
+}
+
+#[derive(Debug, Serialize)]
+struct ConcurrencyObject {
+    max: u32,
+    adaptive: bool,
+}
+
+/// What the engine knows of a destination now.
+#[derive(Debug, Serialize)]
+struct LiveObject {
+    in_flight: u32,
+    limit: u32,
+    waiting: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delayed: Option<usize>,
+    oldest_due_at: Option<Text<Timestamp>>,
+    hold_until: Option<Text<Timestamp>>,
+    hold_reason: Option<&'static str>,
+    breaker: &'static str,
+    last_success_at: Option<Text<Timestamp>>,
+    failing_since: Option<Text<Timestamp>>,
+    failure_streak: u32,
+    /// Not known in this version.
+    observed_retry_after: Option<()>,
+    /// Not known in this version.
+    recovery: Option<()>,
+}
+
+impl<'a> DestinationObject<'a> {
+    /// A destination and its live side; None: nothing was ever queued for it.
+    #[must_use]
+    pub fn of(view: &'a DestinationView, gate: Option<&GateView>) -> DestinationObject<'a> {
+        let settings = &view.settings;
+        let said = |text: &'a str| (!text.is_empty()).then_some(text);
+        DestinationObject {
+            id: view.name.as_str(),
+            tenant: settings.tenant.as_str(),
+            url: settings.url.as_str(),
+            concurrency: ConcurrencyObject { max: settings.concurrency_max, adaptive: false },
+            rate: None,
+            policy: settings.policy.as_str(),
+            timeout_ms: settings.timeout.0,
+            connect_timeout_ms: settings.connect_timeout.0,
+            headers: settings.headers.iter().map(|header| (header.name(), MASK)).collect(),
+            tls: None,
+            allow_cidrs: settings.allow_cidrs.iter().map(ToString::to_string).collect(),
+            hold_scope: settings.hold_scope.as_str(),
+            state: view.note.state.as_str(),
+            state_reason: said(&view.note.reason),
+            state_since: Text(view.note.since),
+            state_by: said(&view.note.by),
+            live: LiveObject::of(settings, gate),
+        }
+    }
+
+    /// The same, with what waits and is not yet due.
+    #[must_use]
+    pub fn with_delayed(mut self, delayed: usize) -> DestinationObject<'a> {
+        self.live.delayed = Some(delayed);
+        self
+    }
+}
+
+impl LiveObject {
+    fn of(settings: &Destination, gate: Option<&GateView>) -> LiveObject {
+        let hold = gate.and_then(|gate| gate.hold);
+        LiveObject {
+            in_flight: gate.map_or(0, |gate| gate.in_flight),
+            limit: gate.map_or(settings.concurrency_max, |gate| gate.limit),
+            waiting: gate.map_or(0, |gate| gate.waiting),
+            delayed: None,
+            oldest_due_at: time(gate.and_then(|gate| gate.oldest_due_at)),
+            hold_until: time(hold.map(|hold| hold.until)),
+            hold_reason: hold.map(|hold| hold.reason.as_str()),
+            breaker: "closed",
+            last_success_at: time(gate.and_then(|gate| gate.last_success_at)),
+            failing_since: time(gate.and_then(|gate| gate.failing_since)),
+            failure_streak: gate.map_or(0, |gate| gate.failure_streak),
+            observed_retry_after: None,
+            recovery: None,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "destination/tests.rs"]
+mod tests;

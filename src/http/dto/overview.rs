@@ -1,0 +1,166 @@
+//! Figures and health: stats, version, healthz, readyz.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::driver::handle::Health;
+use crate::engine::live::{ClassLive, Live};
+use crate::http::dto::Text;
+use crate::model::Name;
+use crate::time::{Millis, Timestamp};
+
+/// The heartbeat commits every 10 s: after three missed ones something is wrong.
+pub const COMMIT_AGE_LIMIT: Millis = Millis(30_000);
+const MINUTE: Millis = Millis(60_000);
+
+/// The totals.
+#[derive(Debug, Serialize)]
+pub struct StatsObject<'a> {
+    at: Text<Timestamp>,
+    region: &'a str,
+    claims: &'static str,
+    counting: bool,
+    slots: SlotsObject,
+    accepted_per_second: f64,
+    finished_per_second: f64,
+    quarantined: u64,
+    classes: BTreeMap<&'a str, ClassObject>,
+    forecast: Vec<ForecastObject>,
+}
+
+#[derive(Debug, Serialize)]
+struct SlotsObject {
+    total: u32,
+    in_flight: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct ClassObject {
+    ready: u64,
+    held: u64,
+    delayed: u64,
+    leased: u64,
+    oldest_ready_ms: Option<u64>,
+    oldest_held_ms: Option<u64>,
+    claims_per_second: f64,
+    window_ms: u64,
+    first_attempt_p95_ms: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct ForecastObject {
+    from: Text<Timestamp>,
+    to: Text<Timestamp>,
+    due: u64,
+}
+
+impl<'a> StatsObject<'a> {
+    /// The figures; ages are those at `now`, so that a stuck engine shows.
+    #[must_use]
+    pub fn of(live: &'a Live, region: &'a Name, stopping: bool, now: Timestamp) -> StatsObject<'a> {
+        let class = |class: &'a ClassLive| (class.name.as_str(), ClassObject::of(class, now));
+        let first = Timestamp(live.at.minute() * MINUTE.0);
+        let minutes = live.forecast.iter().scan(first, |from, due| {
+            let to = from.plus(MINUTE);
+            Some(ForecastObject { from: Text(std::mem::replace(from, to)), to: Text(to), due: *due })
+        });
+        StatsObject {
+            at: Text(live.at),
+            region: region.as_str(),
+            claims: if stopping { "stopped" } else { "running" },
+            counting: live.counting,
+            slots: SlotsObject { total: live.slots, in_flight: live.in_flight },
+            accepted_per_second: live.accepted_per_second,
+            finished_per_second: live.finished_per_second,
+            quarantined: live.quarantined,
+            classes: live.classes.iter().map(class).collect(),
+            forecast: minutes.collect(),
+        }
+    }
+}
+
+impl ClassObject {
+    fn of(class: &ClassLive, now: Timestamp) -> ClassObject {
+        let age = |since: Option<Timestamp>| since.map(|since| now.since(since).0);
+        ClassObject {
+            ready: class.ready,
+            held: class.held,
+            delayed: class.delayed,
+            leased: class.leased,
+            oldest_ready_ms: age(class.oldest_ready_at),
+            oldest_held_ms: age(class.oldest_held_at),
+            claims_per_second: class.claims_per_second,
+            window_ms: class.window.0,
+            first_attempt_p95_ms: class.first_attempt_p95.map(|p95| p95.0),
+        }
+    }
+}
+
+/// What runs here.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct VersionObject<'a> {
+    pub version: &'a str,
+    pub commit: &'a str,
+    pub region: &'a str,
+    /// Of the data file.
+    pub format: u32,
+}
+
+/// Whether the engine's loop and its last commit are recent.
+#[derive(Debug, Serialize)]
+pub struct HealthObject {
+    pub healthy: bool,
+    last_commit_age_ms: u64,
+}
+
+impl HealthObject {
+    /// What the engine's health says.
+    #[must_use]
+    pub fn of(health: Health) -> HealthObject {
+        let age = health.last_commit_age;
+        HealthObject { healthy: age <= COMMIT_AGE_LIMIT, last_commit_age_ms: age.0 }
+    }
+}
+
+/// Whether a delivery would be taken now, and what it depends on.
+#[derive(Debug, Serialize)]
+pub struct ReadyObject {
+    pub ready: bool,
+    checks: Checks,
+}
+
+/// `ok`, or what is wrong; disk and clock are not looked at in this version.
+#[derive(Debug, Serialize)]
+struct Checks {
+    store: &'static str,
+    disk: &'static str,
+    ingest: &'static str,
+    claims: &'static str,
+    clock: &'static str,
+}
+
+impl ReadyObject {
+    /// What the engine's health says.
+    #[must_use]
+    pub fn of(health: Health) -> ReadyObject {
+        let stale = health.last_commit_age > COMMIT_AGE_LIMIT;
+        let ingest = match (health.shutting_down, health.ingest_queue_full) {
+            (true, _) => "shutting_down",
+            (false, true) => "queue_full",
+            (false, false) => "ok",
+        };
+        let checks = Checks {
+            store: if stale { "no_recent_commit" } else { "ok" },
+            disk: "not_checked",
+            ingest,
+            claims: if health.shutting_down { "stopped" } else { "running" },
+            clock: "not_checked",
+        };
+        ReadyObject { ready: !stale && ingest == "ok", checks }
+    }
+}
+
+#[cfg(test)]
+#[path = "overview/tests.rs"]
+mod tests;

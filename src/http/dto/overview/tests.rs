@@ -1,0 +1,56 @@
+use super::*;
+use crate::engine::explain::samples::{T0, name};
+use crate::engine::live::DestinationsLive;
+
+fn live() -> Live {
+    Live {
+        at: T0.plus(Millis(61_500)),
+        step: 9,
+        counting: false,
+        slots: 4096,
+        in_flight: 3,
+        accepted_per_second: 1.5,
+        finished_per_second: 2.0,
+        quarantined: 1,
+        classes: vec![ClassLive {
+            name: name("routine"),
+            window: Millis(10_000),
+            ready: 4,
+            held: 2,
+            delayed: 1,
+            leased: 3,
+            oldest_ready_at: Some(T0),
+            oldest_held_at: None,
+            claims_per_second: 0.5,
+            first_attempt_p95: Some(Millis(12)),
+        }],
+        forecast: vec![5, 0],
+        figures: Live::empty().figures,
+        destinations: DestinationsLive::default(),
+    }
+}
+
+#[test]
+fn the_totals() {
+    let (live, region) = (live(), name("eu"));
+    let stats = StatsObject::of(&live, &region, false, T0.plus(Millis(62_000)));
+    insta::assert_snapshot!(serde_json::to_string_pretty(&stats).unwrap());
+}
+
+#[test]
+fn readiness() {
+    let check = |health: Health, healthy: bool, ready: bool, ingest: &str| {
+        let shown = serde_json::to_value(ReadyObject::of(health)).unwrap();
+        assert_eq!(HealthObject::of(health).healthy, healthy, "{health:?}");
+        assert_eq!(
+            (&shown["ready"], &shown["checks"]["ingest"]),
+            (&ready.into(), &ingest.into()),
+            "{health:?}"
+        );
+    };
+    let good = Health { last_commit_age: COMMIT_AGE_LIMIT, shutting_down: false, ingest_queue_full: false };
+    check(good, true, true, "ok");
+    check(Health { last_commit_age: Millis(30_001), ..good }, false, false, "ok");
+    check(Health { shutting_down: true, ..good }, true, false, "shutting_down");
+    check(Health { ingest_queue_full: true, ..good }, true, false, "queue_full");
+}

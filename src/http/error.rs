@@ -1,0 +1,277 @@
+//! The one mapping of everything that can go wrong to RFC 9457 problem+json.
+//!
+//! [`Code`] holds every code of the API with its status and title. A detail says what the reader
+//! can do; it never carries a body, a header value or a full URL.
+
+use std::borrow::Cow;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use serde::Serialize;
+
+use crate::delivery::Refused;
+use crate::driver::Unavailable;
+use crate::engine::command::{CommandError, Rejected};
+use crate::time::Millis;
+
+/// How long a client is asked to wait where nothing better is known.
+const RETRY_AFTER_DEFAULT: Millis = Millis(1_000);
+/// The media type of every error.
+pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// The codes of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    Malformed,
+    Invalid,
+    WrongRegion,
+    ClassUnknown,
+    RefNotAllowed,
+    HostNotAllowed,
+    OriginNotAllowed,
+    NotFound,
+    MethodNotAllowed,
+    BodyTimeout,
+    PayloadTooLarge,
+    ContentType,
+    DestinationUnknown,
+    /// A delivery cannot be retried because its destination is gone.
+    DestinationGone,
+    DestinationDisabled,
+    KeyReused,
+    TenantFixed,
+    WorkWaiting,
+    TooManyDestinations,
+    RevisionMismatch,
+    Leased,
+    NotLeased,
+    Terminal,
+    PayloadErased,
+    QueueFull,
+    ShuttingDown,
+    Damaged,
+    Internal,
+}
+
+impl Code {
+    /// Its text, its status and its title.
+    #[must_use]
+    pub fn facts(self) -> (&'static str, StatusCode, &'static str) {
+        use StatusCode as S;
+        match self {
+            Code::Malformed => ("malformed", S::BAD_REQUEST, "The request cannot be read"),
+            Code::Invalid => ("invalid", S::UNPROCESSABLE_ENTITY, "A field is unknown, missing or wrong"),
+            Code::WrongRegion => {
+                ("wrong_region", S::UNPROCESSABLE_ENTITY, "This server is in another region")
+            }
+            Code::ClassUnknown => {
+                ("class_unknown", S::UNPROCESSABLE_ENTITY, "There is no class of this name")
+            }
+            Code::RefNotAllowed => {
+                ("ref_not_allowed", S::UNPROCESSABLE_ENTITY, "This reference is not allowed")
+            }
+            Code::HostNotAllowed => {
+                ("host_not_allowed", S::MISDIRECTED_REQUEST, "This host name is not served here")
+            }
+            Code::OriginNotAllowed => {
+                ("origin_not_allowed", S::FORBIDDEN, "Another site may not change anything here")
+            }
+            Code::NotFound => ("not_found", S::NOT_FOUND, "No such route or object"),
+            Code::MethodNotAllowed => {
+                ("method_not_allowed", S::METHOD_NOT_ALLOWED, "The route has no such method")
+            }
+            Code::BodyTimeout => ("body_timeout", S::REQUEST_TIMEOUT, "The body came too slowly"),
+            Code::PayloadTooLarge => ("payload_too_large", S::PAYLOAD_TOO_LARGE, "The body is too large"),
+            Code::ContentType => {
+                ("content_type", S::UNSUPPORTED_MEDIA_TYPE, "The content type is not one of this route")
+            }
+            Code::DestinationUnknown => {
+                ("destination_unknown", S::NOT_FOUND, "There is no destination of this name")
+            }
+            Code::DestinationGone => {
+                ("destination_unknown", S::CONFLICT, "Its destination is no longer there")
+            }
+            Code::DestinationDisabled => {
+                ("destination_disabled", S::CONFLICT, "The destination takes no deliveries")
+            }
+            Code::KeyReused => ("key_reused", S::CONFLICT, "The key was used for another body"),
+            Code::TenantFixed => ("tenant_fixed", S::CONFLICT, "A destination's tenant cannot change"),
+            Code::WorkWaiting => ("work_waiting", S::CONFLICT, "Work is waiting for it"),
+            Code::TooManyDestinations => {
+                ("too_many_destinations", S::CONFLICT, "No further destination fits")
+            }
+            Code::RevisionMismatch => {
+                ("revision_mismatch", S::PRECONDITION_FAILED, "It was changed meanwhile")
+            }
+            Code::Leased => ("leased", S::CONFLICT, "An attempt is in flight"),
+            Code::NotLeased => ("not_leased", S::CONFLICT, "No attempt is in flight"),
+            Code::Terminal => ("terminal", S::CONFLICT, "The delivery has ended"),
+            Code::PayloadErased => ("payload_erased", S::CONFLICT, "The body is no longer there"),
+            Code::QueueFull => ("queue_full", S::SERVICE_UNAVAILABLE, "There is no room now"),
+            Code::ShuttingDown => ("shutting_down", S::SERVICE_UNAVAILABLE, "The server is stopping"),
+            Code::Damaged => ("damaged", S::INTERNAL_SERVER_ERROR, "What is on disk for it is damaged"),
+            Code::Internal => ("internal", S::INTERNAL_SERVER_ERROR, "The request failed inside the server"),
+        }
+    }
+}
+
+/// One field at fault: a JSON field, a query parameter or a request header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FieldError {
+    pub field: Cow<'static, str>,
+    pub detail: Cow<'static, str>,
+}
+
+impl FieldError {
+    /// Says of `field` what is wrong with it.
+    pub fn new(field: impl Into<Cow<'static, str>>, detail: impl Into<Cow<'static, str>>) -> FieldError {
+        FieldError { field: field.into(), detail: detail.into() }
+    }
+}
+
+/// A request that is refused, as it is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub code: Code,
+    pub detail: Cow<'static, str>,
+    pub errors: Vec<FieldError>,
+    pub retry_after: Option<Millis>,
+    /// The rest of the request is not read: the connection cannot be used again.
+    pub close: bool,
+}
+
+/// The document of RFC 9457.
+#[derive(Serialize)]
+struct Document<'a> {
+    r#type: String,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    code: &'static str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    errors: &'a [FieldError],
+}
+
+impl Problem {
+    /// A problem of this code.
+    pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Problem {
+        Problem { code, detail: detail.into(), errors: Vec::new(), retry_after: None, close: false }
+    }
+
+    /// 422: these fields are at fault.
+    #[must_use]
+    pub fn invalid(errors: Vec<FieldError>) -> Problem {
+        let detail = match errors.as_slice() {
+            [one] => Cow::Owned(format!("{}: {}", one.field, one.detail)),
+            [] | [_, _, ..] => Cow::Borrowed("several fields are at fault; see errors"),
+        };
+        Problem { errors, ..Problem::new(Code::Invalid, detail) }
+    }
+
+    /// 422: this one field is at fault.
+    pub fn field(field: impl Into<Cow<'static, str>>, detail: impl Into<Cow<'static, str>>) -> Problem {
+        Problem::invalid(vec![FieldError::new(field, detail)])
+    }
+
+    /// The same, with one field named under its own code.
+    #[must_use]
+    pub fn at(mut self, field: &'static str) -> Problem {
+        self.errors.push(FieldError::new(field, self.detail.clone()));
+        self
+    }
+
+    /// The same, and the connection ends with the answer.
+    #[must_use]
+    pub fn closing(mut self) -> Problem {
+        self.close = true;
+        self
+    }
+
+    /// The document, as it stands in an answer or in an item of a batch.
+    #[must_use]
+    pub fn document(&self) -> impl Serialize + '_ {
+        let (code, status, title) = self.code.facts();
+        let r#type = format!("urn:duehook:problem:{code}");
+        Document { r#type, title, status: status.as_u16(), detail: &self.detail, code, errors: &self.errors }
+    }
+
+    /// The status of the answer.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.code.facts().1
+    }
+
+    /// The answer.
+    #[must_use]
+    pub fn response(&self) -> Response<Body> {
+        let text = serde_json::to_vec(&self.document()).unwrap_or_default();
+        let mut response = Response::new(Body::from(text));
+        *response.status_mut() = self.status();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(wait) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.0.div_ceil(1_000).max(1)));
+        }
+        if self.close {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+impl axum::response::IntoResponse for Problem {
+    fn into_response(self) -> Response<Body> {
+        self.response()
+    }
+}
+
+impl From<Unavailable> for Problem {
+    fn from(why: Unavailable) -> Problem {
+        let (code, wait) = match why {
+            Unavailable::QueueFull { retry_after } => (Code::QueueFull, retry_after),
+            Unavailable::ShuttingDown | Unavailable::Stopped => (Code::ShuttingDown, RETRY_AFTER_DEFAULT),
+        };
+        let detail = format!("{why}; nothing was stored, send it again");
+        Problem { retry_after: Some(wait), ..Problem::new(code, detail) }
+    }
+}
+
+impl From<Rejected> for Problem {
+    fn from(why: Rejected) -> Problem {
+        let detail = why.to_string();
+        match why {
+            Rejected::DestinationUnknown => Problem::new(Code::DestinationUnknown, detail).at("destination"),
+            Rejected::DestinationDisabled { .. } => Problem::new(Code::DestinationDisabled, detail),
+            Rejected::ClassUnknown => Problem::new(Code::ClassUnknown, detail).at("class"),
+            Rejected::KeyReused { .. } => Problem::new(Code::KeyReused, detail).at("idempotency_key"),
+            Rejected::QueueFull { retry_after, .. } => {
+                Problem { retry_after: Some(retry_after), ..Problem::new(Code::QueueFull, detail) }
+            }
+            Rejected::Damaged => Problem::new(Code::Damaged, detail),
+        }
+    }
+}
+
+impl From<CommandError> for Problem {
+    fn from(why: CommandError) -> Problem {
+        let detail = why.to_string();
+        let code = match why {
+            CommandError::DestinationUnknown | CommandError::DeliveryUnknown => Code::NotFound,
+            CommandError::TenantFixed => return Problem::new(Code::TenantFixed, detail).at("tenant"),
+            CommandError::RevisionMismatch => Code::RevisionMismatch,
+            CommandError::WorkWaiting { .. } => Code::WorkWaiting,
+            CommandError::TooManyDestinations => Code::TooManyDestinations,
+            CommandError::Damaged => Code::Damaged,
+            CommandError::Refused(Refused::Leased) => Code::Leased,
+            CommandError::Refused(Refused::Terminal) => Code::Terminal,
+            CommandError::Refused(Refused::NotLeased) => Code::NotLeased,
+            CommandError::Refused(Refused::PayloadErased) => Code::PayloadErased,
+        };
+        Problem::new(code, detail)
+    }
+}
+
+#[cfg(test)]
+#[path = "error/tests.rs"]
+mod tests;

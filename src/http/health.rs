@@ -1,0 +1,46 @@
+//! `/healthz`, `/readyz` and `/metrics`: answered from memory, never by a read of the store.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Response, StatusCode, Uri, header};
+use axum::routing::get;
+
+use crate::http::app::{Answered, App, answer, with};
+use crate::http::dto::overview::{HealthObject, ReadyObject};
+use crate::http::query;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The routes of every listener.
+pub fn routes() -> Router<Arc<App>> {
+    Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz))
+}
+
+/// The figures for Prometheus.
+pub fn metrics() -> Router<Arc<App>> {
+    Router::new().route("/metrics", get(figures))
+}
+
+async fn healthz(State(app): State<Arc<App>>, uri: Uri) -> Answered {
+    query::none(&uri)?;
+    let health = HealthObject::of(app.handle.health());
+    Ok(answer(status(health.healthy), &health))
+}
+
+async fn readyz(State(app): State<Arc<App>>, uri: Uri) -> Answered {
+    query::none(&uri)?;
+    let ready = ReadyObject::of(app.handle.health());
+    Ok(answer(status(ready.ready), &ready))
+}
+
+/// A scraper's own parameters are let through.
+async fn figures(State(app): State<Arc<App>>) -> Response<Body> {
+    with(Response::new(Body::from(app.handle.metrics())), header::CONTENT_TYPE, OPEN_METRICS)
+}
+
+fn status(good: bool) -> StatusCode {
+    if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}

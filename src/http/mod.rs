@@ -1,0 +1,90 @@
+//! The HTTP side: three listeners, the routes behind them, and the one mapping of faults.
+//!
+//! It owns sockets, limits, wire formats and what a request must look like. It must never decide
+//! about a delivery: it asks the engine through [`Handle`](crate::driver::Handle) and reads
+//! snapshots. No body and no header value leaves through it, and no GET changes anything.
+
+pub mod admin;
+pub mod app;
+pub mod body;
+pub mod door;
+pub mod dto;
+pub mod error;
+pub mod fields;
+pub mod health;
+pub mod ingest;
+pub mod query;
+pub mod server;
+pub mod status;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{get, post};
+
+pub use app::{App, Build};
+pub use server::{Limits, serve};
+
+use crate::http::error::{Code, Problem};
+
+/// The routes of the ingest listener.
+pub fn ingest_router(app: Arc<App>) -> Router {
+    finish(
+        taking().merge(health::routes()).route("/v1/deliveries", get(ingest::by_key).post(ingest::one)),
+        app,
+    )
+}
+
+/// The routes of the admin listener: everything.
+pub fn admin_router(app: Arc<App>) -> Router {
+    finish(taking().merge(health::routes()).merge(health::metrics()).merge(admin::routes()), app)
+}
+
+/// The routes of the metrics listener.
+pub fn metrics_router(app: Arc<App>) -> Router {
+    finish(health::routes().merge(health::metrics()), app)
+}
+
+/// The ingest routes that both listeners have as they are.
+fn taking() -> Router<Arc<App>> {
+    Router::new()
+        .route("/v1/send/{destination}", post(ingest::send))
+        .route("/v1/batch", post(ingest::batch))
+        .route("/v1/deliveries/{id}", get(ingest::by_id))
+}
+
+fn finish(routes: Router<Arc<App>>, app: Arc<App>) -> Router {
+    routes.fallback(no_route).method_not_allowed_fallback(no_method).with_state(app)
+}
+
+async fn no_route() -> Problem {
+    Problem::new(Code::NotFound, "there is no such route on this listener")
+}
+
+async fn no_method() -> Problem {
+    Problem::new(Code::MethodNotAllowed, "the Allow header says which methods this route has")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+    use axum::http::Request;
+    use tower::ServiceExt;
+
+    #[tokio::test]
+    async fn unknown_routes_and_methods_are_problems() {
+        let routes: Router<()> = Router::new().route("/a", get(async || "a").post(async || "b"));
+        let routes = routes.fallback(no_route).method_not_allowed_fallback(no_method);
+        let check = async |method: &str, path: &str, status: u16, allow: Option<&str>| {
+            let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+            let answer = routes.clone().oneshot(request).await.unwrap();
+            let got = answer.headers().get("allow").map(|value| value.to_str().unwrap());
+            assert_eq!((answer.status().as_u16(), got), (status, allow), "{method} {path}");
+        };
+        check("GET", "/a", 200, None).await;
+        check("DELETE", "/a", 405, Some("GET,HEAD,POST")).await;
+        check("GET", "/b", 404, None).await;
+        check("GET", "/a/", 404, None).await;
+    }
+}

@@ -1,0 +1,161 @@
+//! The accept loop of one listener: hyper with our own limits and timers around a router.
+//!
+//! It owns its connections and ends them; a request's panic is that request's 500. It decides
+//! nothing about what is asked.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tower::Service as _;
+
+use crate::http::door::Door;
+use crate::http::error::{Code, Problem};
+
+/// Header lines of one request; more are 431.
+const MAX_HEADERS: usize = 64;
+/// Bytes of one request's head; more are 431. Also what a connection reads ahead.
+const MAX_HEAD: usize = 32 * 1024;
+/// A head must be whole within this time, and a kept connection must be used again within it.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Requests may go on for this long after the listener has been told to stop.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long accepting rests after it failed (as when descriptors run out).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What a listener allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Beyond it a new connection is closed at once.
+    pub max_connections: usize,
+    pub door: Door,
+    pub header_timeout: Duration,
+    pub grace: Duration,
+}
+
+impl Limits {
+    /// The limits of a listener that answers to loopback names and `allowed_hosts`.
+    #[must_use]
+    pub fn new(max_connections: usize, allowed_hosts: Vec<String>) -> Limits {
+        let door = Door { allowed_hosts };
+        Limits { max_connections, door, header_timeout: HEADER_TIMEOUT, grace: GRACE }
+    }
+}
+
+/// Serves `router` until `shutdown` ends. Then nothing more is accepted, requests under way have
+/// [`Limits::grace`] to end, and what is left is dropped: afterwards no connection is open.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+    shutdown: impl Future<Output = ()>,
+) {
+    let mut shutdown = pin!(shutdown);
+    let (stopping, stop) = watch::channel(());
+    let mut open = JoinSet::new();
+    let front = Arc::new(Front { router, door: limits.door });
+    loop {
+        tokio::select! {
+            () = &mut shutdown => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) if open.len() < limits.max_connections => {
+                    open.spawn(connection(stream, front.clone(), limits.header_timeout, stop.clone()));
+                }
+                Ok(_) => tracing::warn!(open = open.len(), "connection refused: too many"),
+                Err(error) => rest(&error).await,
+            },
+            Some(_) = open.join_next() => {}
+        }
+    }
+    drop(listener);
+    drop(stopping);
+    let ended = async { while open.join_next().await.is_some() {} };
+    if tokio::time::timeout(limits.grace, ended).await.is_err() {
+        tracing::warn!("requests were cut off at shutdown");
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "an accept that fails must not be tried in a busy loop")]
+async fn rest(error: &std::io::Error) {
+    tracing::warn!(%error, "accept failed");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+/// Serves one connection until it ends, or until its request does once the listener stops.
+async fn connection(
+    stream: TcpStream,
+    front: Arc<Front>,
+    header_timeout: Duration,
+    mut stop: watch::Receiver<()>,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "nodelay");
+    }
+    let service = service_fn(|request| front.answer(request));
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_HEAD)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut served = pin!(served);
+    let ended = tokio::select! {
+        ended = &mut served => ended,
+        _ = stop.changed() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// The door and the routes behind it.
+struct Front {
+    router: Router,
+    door: Door,
+}
+
+impl Front {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        if let Err(problem) = self.door.admit(&request) {
+            return Ok(problem.response());
+        }
+        let routed = self.router.clone().call(request);
+        let mut routed = pin!(routed);
+        Ok(poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| routed.as_mut().poll(context))) {
+            Ok(Poll::Ready(Ok(response))) => Poll::Ready(response),
+            Ok(Poll::Ready(Err(never))) => match never {},
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(_) => Poll::Ready(panicked()),
+        })
+        .await)
+    }
+}
+
+/// The 500 of a request whose handler panicked; what it said stays in the log of the panic hook.
+fn panicked() -> Response<Body> {
+    tracing::error!("a request's handler panicked");
+    Problem::new(Code::Internal, "the request failed inside the server; the log says where")
+        .closing()
+        .response()
+}
+
+#[cfg(test)]
+#[path = "server/tests.rs"]
+mod tests;

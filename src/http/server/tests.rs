@@ -1,0 +1,162 @@
+use super::*;
+use crate::http::body::{self, Bound};
+use axum::routing::{get, post};
+use std::net::SocketAddr;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::oneshot;
+
+/// A listener with three routes; dropping it stops it.
+struct Running {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    served: JoinSet<()>,
+}
+
+fn routes() -> Router {
+    Router::new()
+        .route("/", get(async || "ok"))
+        .route("/panic", get(async || -> &'static str { panic!("in a handler") }))
+        .route("/body", post(take))
+        .route("/never", get(async || std::future::pending::<&'static str>().await))
+}
+
+async fn take(request: axum::extract::Request) -> Result<String, Problem> {
+    let (parts, body) = request.into_parts();
+    let bound = Bound { bytes: 1024, wait: Duration::from_millis(50) };
+    Ok(body::read(&parts.headers, body, bound).await?.len().to_string())
+}
+
+async fn start(change: impl FnOnce(&mut Limits)) -> Running {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut limits = Limits::new(8, Vec::new());
+    change(&mut limits);
+    let (stop, stopped) = oneshot::channel();
+    let mut served = JoinSet::new();
+    served.spawn(serve(listener, routes(), limits, async { drop(stopped.await) }));
+    Running { address, stop, served }
+}
+
+/// Writes `text` and reads until the server closes.
+async fn talk(running: &Running, text: &str) -> String {
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    // The server may answer and close before all is written.
+    drop(stream.write_all(text.as_bytes()).await);
+    let mut answer = Vec::new();
+    drop(stream.read_to_end(&mut answer).await);
+    String::from_utf8(answer).unwrap()
+}
+
+fn get_once(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+}
+
+async fn check(text: &str, status: &str) {
+    let running = start(|_| {}).await;
+    let answer = talk(&running, text).await;
+    let shown: String = text.chars().take(200).collect();
+    assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{shown}: {answer}");
+}
+
+#[tokio::test]
+async fn a_panic_is_the_500_of_its_request_alone() {
+    let running = start(|_| {}).await;
+    let answer = talk(&running, &get_once("/panic")).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 500 ") && answer.contains("urn:duehook:problem:internal"),
+        "{answer}"
+    );
+    assert!(talk(&running, &get_once("/")).await.ends_with("ok"));
+}
+
+#[tokio::test]
+async fn c207_a_head_that_is_too_large_is_431() {
+    let many: String = (0..300).map(|n| format!("x-{n}: 1\r\n")).collect();
+    check(&format!("GET / HTTP/1.1\r\nhost: localhost\r\n{many}\r\n"), "431").await;
+    let long = "v".repeat(64 * 1024);
+    check(&format!("GET / HTTP/1.1\r\nhost: localhost\r\nx: {long}\r\n\r\n"), "431").await;
+}
+
+#[tokio::test]
+async fn c096_lengths_that_lie() {
+    let check = async |head: &str, body: &str, status: &str| {
+        let text = format!("POST /body HTTP/1.1\r\nhost: localhost\r\n{head}\r\n\r\n{body}");
+        check(&text, status).await;
+    };
+    check("content-length: 10737418240", "few", "413").await;
+    check("content-length: 1025", &"x".repeat(1025), "413").await;
+    check("content-length: -1", "", "400").await;
+    check("content-length: 5, 6", "hello!", "400").await;
+    check("content-length: 5\r\ncontent-length: 6", "hello!", "400").await;
+    check("content-length: 5\r\nconnection: close", "hello", "200").await;
+}
+
+/// Five bytes are the body, the rest is the next request: a bad one.
+#[tokio::test]
+async fn c096_what_follows_a_body_is_the_next_request() {
+    let running = start(|_| {}).await;
+    let text = "POST /body HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\n\r\nhellohello\r\n\r\n";
+    let answer = talk(&running, text).await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("HTTP/1.1 400 "), "{answer}");
+}
+
+#[tokio::test]
+async fn c097_a_chunked_body_has_the_same_bound() {
+    let head = "POST /body HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
+    let chunk = format!("100\r\n{}\r\n", "x".repeat(256));
+    check(&format!("{head}{}0\r\n\r\n", chunk.repeat(5)), "413").await;
+    check(&format!("{head}FFFFFFFFFFFFFFFFF\r\n"), "400").await;
+    check(&format!("{head}FFFFFFFFFFFFFFFF\r\nxxxx"), "408").await;
+}
+
+#[tokio::test]
+async fn c099_a_head_that_does_not_come_closes_the_connection() {
+    let running = start(|limits| limits.header_timeout = Duration::from_millis(20)).await;
+    let answer = talk(&running, "GET / HTT").await;
+    assert!(!answer.starts_with("HTTP/1.1 2"), "{answer}");
+    assert!(talk(&running, &get_once("/")).await.ends_with("ok"));
+}
+
+#[tokio::test]
+async fn c100_a_body_that_does_not_come_is_408_and_closed() {
+    check("POST /body HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\nab", "408").await;
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_are_closed_and_room_comes_back() {
+    let running = start(|limits| limits.max_connections = 1).await;
+    let mut first = TcpStream::connect(running.address).await.unwrap();
+    first.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut answer = [0; 12];
+    first.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+    assert_eq!(talk(&running, &get_once("/")).await, "");
+    first.shutdown().await.unwrap();
+    first.read_to_end(&mut Vec::new()).await.unwrap();
+    while talk(&running, &get_once("/")).await.is_empty() {}
+}
+
+#[tokio::test]
+async fn it_ends_when_told_though_a_request_does_not() {
+    let mut running = start(|limits| limits.grace = Duration::from_millis(20)).await;
+    let mut idle = TcpStream::connect(running.address).await.unwrap();
+    idle.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    idle.read_exact(&mut [0; 12]).await.unwrap();
+    let mut stuck = TcpStream::connect(running.address).await.unwrap();
+    stuck.write_all(get_once("/never").as_bytes()).await.unwrap();
+    running.stop.send(()).unwrap();
+    running.served.join_next().await.unwrap().unwrap();
+    assert_eq!(stuck.read(&mut [0]).await.unwrap_or(0), 0);
+}
+
+#[tokio::test]
+async fn the_door_stands_in_front() {
+    check("GET / HTTP/1.1\r\nhost: evil.example\r\n\r\n", "421").await;
+    check("GET / HTTP/1.1\r\n\r\n", "400").await;
+    check(
+        "POST /body HTTP/1.1\r\nhost: localhost\r\norigin: http://evil.example\r\ncontent-length: 0\r\n\r\n",
+        "403",
+    )
+    .await;
+    check("GET / HTTP/1.1\r\nhost: localhost\r\nduehook-x: 1\r\n\r\n", "422").await;
+}

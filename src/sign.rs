@@ -1,0 +1,150 @@
+//! The header set of an outbound request: what a receiver sees besides the body.
+//!
+//! Pure: a request gives the same headers every time. Nothing here reads a clock or sends
+//! anything, and no value of a header is ever logged.
+
+use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+use crate::model::Header;
+use crate::sender::OutboundRequest;
+
+/// What a request says it comes from unless its destination says otherwise.
+pub const USER_AGENT: &str = concat!("duehook/", env!("CARGO_PKG_VERSION"));
+/// The content type of a body whose own cannot stand in a header.
+pub const CONTENT_TYPE_FALLBACK: &str = "application/octet-stream";
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const ATTEMPT: HeaderName = HeaderName::from_static("duehook-attempt");
+const CREATED_AT: HeaderName = HeaderName::from_static("duehook-created-at");
+const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
+const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+/// Headers of ours in one request.
+const OURS: usize = 8;
+
+/// The headers of `request` (API.md, *What a receiver sees*). The destination's own come
+/// first, the delivery's replace them, and nothing replaces ours but a `User-Agent`.
+#[must_use]
+pub fn headers(request: &OutboundRequest) -> HeaderMap {
+    let own = request.endpoint.headers.iter().chain(&request.headers);
+    let mut map = HeaderMap::with_capacity(OURS + request.endpoint.headers.len() + request.headers.len());
+    map.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
+    own.for_each(|header| add(&mut map, header));
+    map.insert(header::CONTENT_TYPE, content_type(&request.content_type));
+    map.insert(ATTEMPT, request.attempt.into());
+    map.insert(WEBHOOK_TIMESTAMP, (request.sent_at.0 / 1000).into());
+    set(&mut map, IDEMPOTENCY_KEY, &request.key);
+    set(&mut map, CREATED_AT, &request.created_at.to_string());
+    set(&mut map, WEBHOOK_ID, &request.delivery.to_string());
+    if !request.keep_alive {
+        map.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    map
+}
+
+/// Adds a header of a destination or a delivery. Its value may be a secret, so it is marked
+/// as one: it is not printed, and HTTP/2 keeps it out of its tables.
+fn add(map: &mut HeaderMap, header: &Header) {
+    let name = HeaderName::from_bytes(header.name().as_bytes());
+    let value = HeaderValue::from_str(header.value());
+    if let (Ok(name), Ok(mut value)) = (name, value) {
+        value.set_sensitive(true);
+        map.insert(name, value);
+    }
+}
+
+/// Sets one of ours. All of them are visible ASCII by their types; what is not is left out.
+fn set(map: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        map.insert(name, value);
+    }
+}
+
+fn content_type(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(CONTENT_TYPE_FALLBACK))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::model::DeliveryId;
+    use crate::sender::Endpoint;
+    use crate::time::{Millis, Timestamp};
+
+    fn own(pairs: &[(&str, &str)]) -> Vec<Header> {
+        pairs.iter().map(|(name, value)| Header::new(name, value).unwrap()).collect()
+    }
+
+    fn request(destination: &[(&str, &str)], delivery: &[(&str, &str)]) -> OutboundRequest {
+        let endpoint = Endpoint {
+            url: "https://hooks.example.org/x".parse().unwrap(),
+            timeout: Millis(15_000),
+            connect_timeout: Millis(5_000),
+            allow_cidrs: Vec::new(),
+            headers: own(destination),
+        };
+        OutboundRequest {
+            delivery: DeliveryId(7),
+            attempt: 3,
+            key: "shipment.updated:shp_4821:v7".into(),
+            created_at: "2026-01-15T12:00:00Z".parse().unwrap(),
+            sent_at: Timestamp(1_768_478_401_999),
+            content_type: "application/json; charset=utf-8".into(),
+            headers: own(delivery),
+            body: Bytes::from_static(b"{}"),
+            endpoint: Arc::new(endpoint),
+            keep_alive: true,
+        }
+    }
+
+    fn check(request: &OutboundRequest, name: &str, want: Option<&str>) {
+        let map = headers(request);
+        assert!(map.get_all(name).iter().count() <= 1, "{name} once");
+        assert_eq!(map.get(name).map(|value| value.to_str().unwrap()), want, "{name}");
+    }
+
+    #[test]
+    fn what_a_receiver_sees() {
+        let plain = request(&[], &[]);
+        check(&plain, "content-type", Some("application/json; charset=utf-8"));
+        check(&plain, "idempotency-key", Some("shipment.updated:shp_4821:v7"));
+        check(&plain, "user-agent", Some(USER_AGENT));
+        check(&plain, "duehook-attempt", Some("3"));
+        check(&plain, "duehook-created-at", Some("2026-01-15T12:00:00.000Z"));
+        check(&plain, "webhook-id", Some("dlv_00000000000000000000000007"));
+        check(&plain, "webhook-timestamp", Some("1768478401"));
+        for absent in ["connection", "expect", "accept-encoding", "webhook-signature"] {
+            check(&plain, absent, None);
+        }
+        let last = OutboundRequest { keep_alive: false, ..plain };
+        check(&last, "connection", Some("close"));
+    }
+
+    #[test]
+    fn c072_a_user_agent_is_always_there_and_may_be_replaced() {
+        check(&request(&[("User-Agent", "shop/1")], &[]), "user-agent", Some("shop/1"));
+        check(
+            &request(&[("user-agent", "shop/1")], &[("USER-AGENT", "shop/2")]),
+            "user-agent",
+            Some("shop/2"),
+        );
+    }
+
+    #[test]
+    fn the_deliverys_own_headers_win_over_the_destinations() {
+        let both = request(&[("x-api-key", "s3cret"), ("x-a", "1")], &[("X-A", "2"), ("x-b", "3")]);
+        check(&both, "x-api-key", Some("s3cret"));
+        check(&both, "x-a", Some("2"));
+        check(&both, "x-b", Some("3"));
+        assert!(!format!("{:?}", headers(&both)).contains("s3cret"), "a secret is not printed");
+    }
+
+    #[test]
+    fn a_content_type_that_cannot_be_sent_is_bytes() {
+        let broken = OutboundRequest { content_type: "text/plain\r\nx: y".into(), ..request(&[], &[]) };
+        check(&broken, "content-type", Some(CONTENT_TYPE_FALLBACK));
+    }
+}

@@ -1,0 +1,467 @@
+//! The command line as a process: exit codes, what goes to which stream, and how answers of an
+//! admin listener are shown. The listener is a scripted one that speaks API.md's words.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+
+/// What came of a run of the binary.
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs the binary with these arguments, our variables, and input.
+pub(crate) fn duehook(arguments: &[&str], variables: &[(&str, &str)], input: &[u8]) -> Run {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_duehook"));
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("DUEHOOK_")) {
+        command.env_remove(name);
+    }
+    let mut child = command.envs(variables.iter().copied()).spawn().expect("the binary runs");
+    // A command that reads no input may have closed it already.
+    let _closed = child.stdin.take().expect("piped").write_all(input);
+    let output = child.wait_with_output().expect("it ends");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    Run {
+        code: output.status.code().expect("not killed"),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+/// One request as the scripted listener read it.
+#[derive(Debug)]
+struct Asked {
+    /// Method and target.
+    line: String,
+    headers: BTreeMap<String, String>,
+    body: Vec<u8>,
+}
+
+/// Answers one connection each, in order: status and body.
+struct Listener {
+    url: String,
+    asked: Receiver<Asked>,
+    _thread: JoinHandle<()>,
+}
+
+fn listener(answers: &'static [(u16, &'static str)]) -> Listener {
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", socket.local_addr().expect("bound"));
+    let (tell, asked) = channel();
+    let thread = std::thread::spawn(move || {
+        for (status, body) in answers {
+            let (stream, _) = socket.accept().expect("a connection");
+            tell.send(answer(stream, *status, body)).expect("the test listens");
+        }
+    });
+    Listener { url, asked, _thread: thread }
+}
+
+fn answer(mut stream: TcpStream, status: u16, body: &str) -> Asked {
+    let mut reader = BufReader::new(stream.try_clone().expect("cloned"));
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).expect("a head");
+        match line.trim_end() {
+            "" => break,
+            text => lines.push(text.to_owned()),
+        }
+    }
+    let split = |line: &String| line.split_once(": ").map(|(n, v)| (n.to_ascii_lowercase(), v.to_owned()));
+    let headers: BTreeMap<String, String> = lines[1..].iter().filter_map(split).collect();
+    let length = headers.get("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
+    let mut read = vec![0; length];
+    reader.read_exact(&mut read).expect("a body");
+    let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+    stream.write_all(format!("{head}{body}").as_bytes()).expect("written");
+    Asked { line: lines[0].trim_end_matches(" HTTP/1.1").to_owned(), headers, body: read }
+}
+
+const DELIVERY: &str = r#"{"id":"dlv_01","tenant":"acme","destination":"shop-eu","class":"routine","region":"eu",
+ "idempotency_key":"k1","state":"delayed","outcome":null,"cancelling":false,"attempts":2,"throttles":1,
+ "failures":1,"created_at":"2020-01-15T12:00:00.000Z","first_attempt_at":null,
+ "next_attempt_at":"2999-01-15T12:00:00.000Z","next_reason":"rate_limited",
+ "expires_at":"2999-01-18T12:00:00.000Z","held_until":null,"finished_at":null,"lease":null,
+ "last":{"n":2,"result":"rate_limited","status":429,"error":null,"at":"2020-01-15T12:00:01.000Z"},
+ "payload":{"kind":"inline","bytes":812,"sha256":"00","content_type":"application/json","erased_at":null},
+ "labels":{"order":"7"},"of_a_later_version":1}"#;
+const NOT_FOUND: &str = r#"{"type":"urn:duehook:problem:not_found","title":"not found","status":404,"detail":"there is no delivery of this id","code":"not_found"}"#;
+const UNKNOWN: &str = r#"{"type":"urn:duehook:problem:destination_unknown","title":"no such destination","status":404,"code":"destination_unknown"}"#;
+const INVALID: &str = r#"{"type":"urn:duehook:problem:invalid","title":"invalid","status":422,"detail":"a field is wrong","code":"invalid","errors":[{"field":"limit","detail":"at most 1000"}]}"#;
+const WAITING: &str = r#"{"type":"urn:duehook:problem:work_waiting","title":"work waits","status":409,"detail":"3 deliveries wait for it","code":"work_waiting"}"#;
+const DESTINATION: &str = r#"{"id":"shop-eu","tenant":"acme","url":"https://a.example/","concurrency":{"max":8,"adaptive":false},"state":"paused","state_reason":"noon","in_flight":1,"limit":4,"waiting":3}"#;
+
+/// One run against a listener: its code, parts of what it printed, and what it asked for.
+struct Case {
+    arguments: &'static [&'static str],
+    answers: &'static [(u16, &'static str)],
+    code: i32,
+    stdout: &'static [&'static str],
+    stderr: &'static [&'static str],
+    asked: &'static [&'static str],
+}
+
+fn check(case: &Case) {
+    let Case { arguments, answers, code, stdout, stderr, asked } = case;
+    let listener = listener(answers);
+    let run = duehook(&[&["--admin", &listener.url], *arguments].concat(), &[], b"from standard input");
+    let story = format!("{arguments:?}\nstdout: {}\nstderr: {}", run.stdout, run.stderr);
+    assert_eq!(run.code, *code, "{story}");
+    for part in *stdout {
+        assert!(run.stdout.contains(part), "no {part:?} in {story}");
+    }
+    for part in *stderr {
+        assert!(run.stderr.contains(part), "no {part:?} in {story}");
+    }
+    assert!(stderr.is_empty() == run.stderr.is_empty(), "{story}");
+    let got: Vec<Asked> = listener.asked.try_iter().collect();
+    let lines: Vec<&str> = got.iter().map(|one| one.line.as_str()).collect();
+    assert_eq!(lines, *asked, "{story}");
+    for one in got.iter().filter(|one| !one.line.starts_with("GET") && !one.body.is_empty()) {
+        assert!(one.headers.contains_key("content-type"), "{one:?}");
+    }
+}
+
+#[test]
+fn one_delivery_for_people_and_for_programs() {
+    let get = &["GET /v1/deliveries/dlv_01"];
+    check(&Case {
+        arguments: &["get", "dlv_01"],
+        answers: &[(200, DELIVERY)],
+        code: 0,
+        stdout: &[
+            "state         delayed\n",
+            "2 (1 rate limited, 1 failed)",
+            "rate_limited 429",
+            "label         order: 7",
+            "812 bytes",
+        ],
+        stderr: &[],
+        asked: get,
+    });
+    check(&Case {
+        arguments: &["get", "dlv_01", "--json"],
+        answers: &[(200, DELIVERY)],
+        code: 0,
+        stdout: &["\"of_a_later_version\":1"],
+        stderr: &[],
+        asked: get,
+    });
+    check(&Case {
+        arguments: &["get", "dlv_01"],
+        answers: &[(404, NOT_FOUND)],
+        code: 3,
+        stdout: &[],
+        stderr: &["duehook: there is no delivery of this id (404 not_found)"],
+        asked: get,
+    });
+    check(&Case {
+        arguments: &["get", "dlv_01", "--json"],
+        answers: &[(404, NOT_FOUND)],
+        code: 3,
+        stdout: &[],
+        stderr: &[NOT_FOUND],
+        asked: get,
+    });
+    check(&Case {
+        arguments: &["get", "../x?y"],
+        answers: &[(404, NOT_FOUND)],
+        code: 3,
+        stdout: &[],
+        stderr: &["not_found"],
+        asked: &["GET /v1/deliveries/..%2Fx%3Fy"],
+    });
+    check(&Case {
+        arguments: &["get", "dlv_01"],
+        answers: &[(200, "<html>")],
+        code: 1,
+        stdout: &[],
+        stderr: &["is not duehook's admin listener"],
+        asked: get,
+    });
+}
+
+#[test]
+fn lists_go_on_over_pages_that_are_short_or_empty() {
+    check(&Case {
+        arguments: &["ls", "--state", "ready,delayed", "--order=-created"],
+        answers: &[
+            (200, r#"{"data":[{"id":"dlv_1","state":"ready"}],"next_cursor":"c1"}"#),
+            (200, r#"{"data":[],"next_cursor":"c2"}"#),
+            (200, r#"{"data":[{"id":"dlv_2","state":"leased"}],"next_cursor":null}"#),
+        ],
+        code: 0,
+        stdout: &["ID     STATE", "dlv_1  ready", "dlv_2  leased"],
+        stderr: &[],
+        asked: &[
+            "GET /v1/deliveries?state=ready%2Cdelayed&order=-created&limit=50",
+            "GET /v1/deliveries?state=ready%2Cdelayed&order=-created&limit=49&cursor=c1",
+            "GET /v1/deliveries?state=ready%2Cdelayed&order=-created&limit=49&cursor=c2",
+        ],
+    });
+    check(&Case {
+        arguments: &["ls", "--json", "--limit", "2"],
+        answers: &[(200, r#"{"data":[{"id":"a","x":1},{"id":"b"}],"next_cursor":"more"}"#)],
+        code: 0,
+        stdout: &["{\"id\":\"a\",\"x\":1}\n{\"id\":\"b\"}\n"],
+        stderr: &[],
+        asked: &["GET /v1/deliveries?limit=2"],
+    });
+    check(&Case {
+        arguments: &["ls"],
+        answers: &[(200, r#"{"data":[],"next_cursor":null}"#)],
+        code: 0,
+        stdout: &["no deliveries"],
+        stderr: &[],
+        asked: &["GET /v1/deliveries?limit=50"],
+    });
+    check(&Case {
+        arguments: &["ls", "--all"],
+        answers: &[(422, INVALID)],
+        code: 1,
+        stdout: &[],
+        stderr: &["a field is wrong\n  limit: at most 1000 (422 invalid)"],
+        asked: &["GET /v1/deliveries?limit=1000"],
+    });
+}
+
+#[test]
+fn why_and_what_was_tried() {
+    check(&Case {
+        arguments: &["explain", "dlv_01"],
+        answers: &[(
+            200,
+            r#"{"verdict":"waiting","summary":"its destination is held","blocked_by":[{"kind":"destination_hold","until":"2020-01-15T12:00:00.000Z","detail":"rate_limited"}],"earliest":"2020-01-15T12:00:00.000Z","ahead":7}"#,
+        )],
+        code: 0,
+        stdout: &["waiting: its destination is held", "destination_hold (ends", "ahead of it  7"],
+        stderr: &[],
+        asked: &["GET /v1/deliveries/dlv_01/explain"],
+    });
+    check(&Case {
+        arguments: &["attempts", "dlv_01"],
+        answers: &[(
+            200,
+            r#"{"data":[{"n":1,"started_at":"2020-01-15T12:00:00.000Z","result":"rate_limited","sent":"yes","status":429,"retry_after":{"raw":"6","kind":"seconds","asked_ms":6000,"applied_ms":6000,"clamped":null}}],"next_cursor":null}"#,
+        )],
+        code: 0,
+        stdout: &["rate_limited", "429", "6 = 6 s"],
+        stderr: &[],
+        asked: &["GET /v1/deliveries/dlv_01/attempts"],
+    });
+}
+
+#[test]
+fn what_loses_work_wants_to_be_confirmed() {
+    check(&Case {
+        arguments: &["cancel", "dlv_01"],
+        answers: &[],
+        code: 4,
+        stdout: &[],
+        stderr: &["nobody confirmed it", "--yes"],
+        asked: &[],
+    });
+    check(&Case {
+        arguments: &["cancel", "dlv_01", "--yes"],
+        answers: &[(200, DELIVERY)],
+        code: 0,
+        stdout: &["dlv_01"],
+        stderr: &[],
+        asked: &["POST /v1/deliveries/dlv_01/cancel"],
+    });
+    check(&Case {
+        arguments: &["retry", "dlv_01"],
+        answers: &[(200, DELIVERY)],
+        code: 0,
+        stdout: &["dlv_01"],
+        stderr: &[],
+        asked: &["POST /v1/deliveries/dlv_01/retry"],
+    });
+    check(&Case {
+        arguments: &["dest", "rm", "shop-eu"],
+        answers: &[(409, WAITING)],
+        code: 4,
+        stdout: &[],
+        stderr: &["3 deliveries wait for it", "--yes"],
+        asked: &["DELETE /v1/destinations/shop-eu"],
+    });
+    check(&Case {
+        arguments: &["dest", "rm", "shop-eu", "--yes"],
+        answers: &[(409, WAITING), (202, r#"{"id":"job"}"#)],
+        code: 0,
+        stdout: &["being cancelled"],
+        stderr: &[],
+        asked: &["DELETE /v1/destinations/shop-eu", "DELETE /v1/destinations/shop-eu?waiting=cancel"],
+    });
+    check(&Case {
+        arguments: &["dest", "rm", "shop-eu"],
+        answers: &[(204, "")],
+        code: 0,
+        stdout: &["shop-eu removed"],
+        stderr: &[],
+        asked: &["DELETE /v1/destinations/shop-eu"],
+    });
+}
+
+#[test]
+fn destinations_are_changed_or_made() {
+    check(&Case {
+        arguments: &["dest", "set", "shop-eu", "--concurrency", "4"],
+        answers: &[(200, DESTINATION)],
+        code: 0,
+        stdout: &["4 of 8"],
+        stderr: &[],
+        asked: &["PATCH /v1/destinations/shop-eu"],
+    });
+    check(&Case {
+        arguments: &["dest", "set", "new", "--tenant", "acme", "--url", "https://a.example/"],
+        answers: &[(404, UNKNOWN), (201, DESTINATION)],
+        code: 0,
+        stdout: &["acme"],
+        stderr: &[],
+        asked: &["PATCH /v1/destinations/new", "PUT /v1/destinations/new"],
+    });
+    for verb in ["pause", "resume", "enable", "disable"] {
+        let listener = listener(&[(200, DESTINATION)]);
+        let run = duehook(&["--admin", &listener.url, "dest", verb, "a", "--reason", "noon"], &[], b"");
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let asked = listener.asked.recv().expect("one request");
+        assert_eq!(asked.line, format!("POST /v1/destinations/a/{verb}"));
+        assert_eq!(asked.body, br#"{"reason":"noon"}"#);
+    }
+    check(&Case {
+        arguments: &["dest", "hold", "a", "--for", "10m"],
+        answers: &[(200, DESTINATION)],
+        code: 0,
+        stdout: &["shop-eu"],
+        stderr: &[],
+        asked: &["PUT /v1/destinations/a/hold"],
+    });
+    check(&Case {
+        arguments: &["dest", "release", "a", "--json"],
+        answers: &[(204, "")],
+        code: 0,
+        stdout: &["\"hold_until\":null"],
+        stderr: &[],
+        asked: &["DELETE /v1/destinations/a/hold"],
+    });
+    check(&Case {
+        arguments: &["dest", "pause", "shop-ue"],
+        answers: &[
+            (404, UNKNOWN),
+            (200, r#"{"data":[{"id":"shop-eu"},{"id":"billing"}],"next_cursor":null}"#),
+        ],
+        code: 3,
+        stdout: &[],
+        stderr: &["did you mean shop-eu?"],
+        asked: &["POST /v1/destinations/shop-ue/pause", "GET /v1/destinations?limit=1000"],
+    });
+    check(&Case {
+        arguments: &["dest", "ls", "--tenant", "acme"],
+        answers: &[(
+            200,
+            r#"{"data":[{"id":"shop-eu","tenant":"acme","state":"active"}],"next_cursor":null}"#,
+        )],
+        code: 0,
+        stdout: &["shop-eu  acme    active"],
+        stderr: &[],
+        asked: &["GET /v1/destinations?limit=1000&tenant=acme"],
+    });
+}
+
+#[test]
+fn a_body_is_sent_as_it_was_given() {
+    let send = |arguments: &[&str], input: &[u8], body: &[u8], kind: &str| {
+        let listener = listener(&[(202, DELIVERY)]);
+        let run = duehook(&[&["--admin", &listener.url, "send", "shop-eu"], arguments].concat(), &[], input);
+        assert_eq!((run.code, run.stdout.trim_end()), (0, "dlv_01 accepted for shop-eu"), "{}", run.stderr);
+        let asked = listener.asked.recv().expect("one request");
+        assert_eq!(asked.line, "POST /v1/send/shop-eu");
+        assert_eq!(asked.body, body, "{arguments:?}");
+        assert_eq!(asked.headers["content-type"], kind, "{arguments:?}");
+        assert_eq!(asked.headers.get("idempotency-key").map(String::as_str), Some("k"));
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("body");
+    std::fs::write(&path, b"\r\n\xFF\0").expect("written");
+    let path = path.display().to_string();
+    send(&["--key", "k", "--data", "{\"a\" :1}"], b"", b"{\"a\" :1}", "application/json");
+    send(&["--key", "k", "--file", &path], b"", b"\r\n\xFF\0", "application/octet-stream");
+    send(&["--key", "k"], b" \xFE\n", b" \xFE\n", "application/octet-stream");
+    send(&["--key", "k", "--content-type", "a/b"], b"1", b"1", "a/b");
+}
+
+#[test]
+fn usage_and_servers_that_are_not_there() {
+    let check = |arguments: &[&str], variables: &[(&str, &str)], code: i32, part: &str| {
+        let run = duehook(arguments, variables, b"");
+        assert_eq!(run.code, code, "{arguments:?}: {}{}", run.stdout, run.stderr);
+        assert!(
+            format!("{}{}", run.stdout, run.stderr).contains(part),
+            "{arguments:?}: {}{}",
+            run.stdout,
+            run.stderr
+        );
+    };
+    let free = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound");
+    let nobody = format!("http://{free}");
+    check(&["stats"], &[("DUEHOOK_ADMIN", &nobody)], 1, "is duehook running? start it with: duehook serve");
+    check(&["stats", "--json"], &[("DUEHOOK_ADMIN", &nobody)], 1, "\"code\":\"unreachable\"");
+    check(&["stats", "--admin", "unix:/run/x"], &[], 2, "not supported by this version yet");
+    check(&["stats", "--admin", "nonsense"], &[], 2, "not a URL");
+    check(&[], &[], 2, "Usage");
+    check(&["fly"], &[], 2, "fly");
+    check(&["ls", "--all", "--limit", "2"], &[], 2, "cannot be used with");
+    check(&["ls", "--limit", "0"], &[], 2, "--limit");
+    check(&["dest", "hold", "a"], &[], 2, "--until");
+    check(&["send", "a", "--max-age", "soon"], &[], 2, "--max-age");
+    check(&["drill", "nothing"], &[], 2, "two-destinations");
+    check(&["version"], &[], 0, concat!("duehook ", env!("CARGO_PKG_VERSION")));
+    check(&["version", "--json"], &[], 0, "{\"version\":");
+    check(&["--version"], &[], 0, env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn every_command_shows_an_example() {
+    let commands: [&[&str]; 25] = [
+        &[],
+        &["serve"],
+        &["check-config"],
+        &["send"],
+        &["ls"],
+        &["get"],
+        &["explain"],
+        &["attempts"],
+        &["retry"],
+        &["cancel"],
+        &["dest"],
+        &["dest", "ls"],
+        &["dest", "get"],
+        &["dest", "set"],
+        &["dest", "rm"],
+        &["dest", "pause"],
+        &["dest", "resume"],
+        &["dest", "enable"],
+        &["dest", "disable"],
+        &["dest", "hold"],
+        &["dest", "release"],
+        &["stats"],
+        &["receiver"],
+        &["drill"],
+        &["version"],
+    ];
+    for command in commands {
+        let run = duehook(&[command, &["--help"]].concat(), &[], b"");
+        assert_eq!(run.code, 0, "{command:?}: {}", run.stderr);
+        let example = format!("duehook {}", command.join(" "));
+        let after = run.stdout.split("Example").nth(1).unwrap_or_default();
+        assert!(after.contains(example.trim_end()), "{command:?}: {}", run.stdout);
+    }
+}

@@ -1,0 +1,64 @@
+//! The example file that is shipped, and what `check-config` makes of files.
+
+use duehook::config::{Settings, parse};
+
+use crate::cli::{Run, duehook};
+
+const EXAMPLE: &str = include_str!("../../packaging/duehook.toml");
+
+#[test]
+fn the_example_file_is_the_defaults() {
+    assert_eq!(parse(EXAMPLE).expect("the example is valid"), Settings::default());
+}
+
+/// Every line of the example sets something: a wrong value in its place is refused, naming it.
+#[test]
+fn every_key_of_the_example_is_read() {
+    let mut keys = 0;
+    for line in EXAMPLE.lines().filter(|line| line.contains(" = ") && !line.starts_with('#')) {
+        let (key, value) = line.split_once(" = ").expect("filtered for it");
+        let wrong = EXAMPLE.replacen(&format!("\n{key} = {value}"), &format!("\n{key} = 1979-05-27"), 1);
+        let error = parse(&wrong).expect_err(key).to_string();
+        assert!(error.contains(key), "{key}: {error}");
+        keys += 1;
+    }
+    assert_eq!(keys, 36, "has the example lost a key, or gained one that is not counted here?");
+}
+
+#[test]
+fn check_config_says_what_is_wrong_and_exits_78() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("duehook.toml");
+    let check = |text: &str, code: i32, part: &str| {
+        std::fs::write(&path, text).expect("written");
+        let Run { code: got, stdout, stderr } =
+            duehook(&["check-config", "--config", &path.display().to_string()], &[], b"");
+        assert_eq!(got, code, "{text}: {stderr}");
+        assert!(format!("{stdout}{stderr}").contains(part), "{text}: {stdout}{stderr}");
+    };
+    check("", 0, "region local");
+    check("region = 'eu'", 0, "region eu");
+    check("regio = 'eu'", 78, "unknown key regio (config file, line 1)");
+    check("[[token]]\nid = 'a'", 78, "token is not supported by this version yet");
+    check("[admin]\nlisten = '0.0.0.0:1'", 78, "admin.listen (config file, line 2)");
+}
+
+#[test]
+fn check_config_lays_flag_over_environment_over_file() {
+    let check = |arguments: &[&str], variables: &[(&str, &str)], code: i32, part: &str| {
+        let run = duehook(&[&["check-config"], arguments].concat(), variables, b"");
+        assert_eq!(run.code, code, "{arguments:?} {variables:?}: {}", run.stderr);
+        assert!(
+            format!("{}{}", run.stdout, run.stderr).contains(part),
+            "{part}: {}{}",
+            run.stdout,
+            run.stderr
+        );
+    };
+    check(&[], &[("DUEHOOK_REGION", "eu")], 0, "region eu");
+    check(&["--region", "us"], &[("DUEHOOK_REGION", "eu")], 0, "region us");
+    check(&["--data", "x.redb", "--json"], &[], 0, "\"data\":\"x.redb\"");
+    check(&[], &[("DUEHOOK_SLOTS", "1")], 78, "unknown key DUEHOOK_SLOTS");
+    check(&["--json"], &[("DUEHOOK_SEND__SLOTS", "0")], 78, "\"code\":\"config\"");
+    check(&["--config", "/nowhere/at.all"], &[], 78, "/nowhere/at.all");
+}

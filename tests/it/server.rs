@@ -1,0 +1,77 @@
+//! The real program on free ports, with its file in a folder of its own.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+/// A running server. It is killed, and its folder removed, when this is dropped.
+pub struct TestServer {
+    pub ingest: String,
+    pub admin: String,
+    child: Child,
+    folder: Arc<TempDir>,
+}
+
+/// A server with a new file.
+pub async fn server() -> TestServer {
+    TestServer::start(Arc::new(TempDir::new().expect("a folder")), &[])
+}
+
+impl TestServer {
+    /// A server on the file in `folder`, with these variables set besides its ports.
+    pub fn start(folder: Arc<TempDir>, variables: &[(&str, &str)]) -> TestServer {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_duehook"));
+        command.arg("serve").env("DUEHOOK_DATA", folder.path().join("duehook.redb"));
+        command.env("DUEHOOK_INGEST__LISTEN", "127.0.0.1:0").env("DUEHOOK_ADMIN__LISTEN", "127.0.0.1:0");
+        command.env("DUEHOOK_LOG__LEVEL", "warn").envs(variables.iter().copied());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().expect("the program starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut address = |name: &str| {
+            let line = lines.next().expect("it says where it listens").expect("text");
+            let (first, rest) = line.split_once(' ').expect("a name and an address");
+            assert_eq!(first, name);
+            rest.trim().to_owned()
+        };
+        let (ingest, admin) = (address("ingest"), address("admin"));
+        TestServer { ingest, admin, child, folder }
+    }
+
+    /// Kills it as `kill -9` does and gives its folder back.
+    pub fn kill(mut self) -> Arc<TempDir> {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it was ours");
+        Arc::clone(&self.folder)
+    }
+
+    /// Asks it to stop, waits, and says how it ended.
+    pub fn stop(mut self) -> (Option<i32>, Arc<TempDir>) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        let status = self.child.wait().expect("it was ours");
+        (status.code(), Arc::clone(&self.folder))
+    }
+
+    pub fn data(&self) -> PathBuf {
+        data(self.folder.path())
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+/// The file of a server in `folder`.
+pub fn data(folder: &Path) -> PathBuf {
+    folder.join("duehook.redb")
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
