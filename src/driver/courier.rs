@@ -1,17 +1,19 @@
 //! The courier: what was claimed is read back where it must be, sent, and reported.
 //!
-//! One thread owns the endpoints it knows and the send tasks; it reads the file in one short
-//! transaction a step. Each dispatch has a [`Duty`] that reports when it is done, or when it is
-//! dropped with its task.
+//! One task owns the send tasks; what is not known yet is read on a blocking thread, in one
+//! short transaction a step. Each dispatch has a [`Duty`] that reports when it is done, or when
+//! it is dropped with its task. The engine's thread wakes the runtime once a step, not once a
+//! delivery: a wake-up from outside costs a system call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender as Channel, channel};
 
 use bytes::Bytes;
 use tokio::runtime;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
 
+use super::AbortOnPanic;
 use super::clock::Clock;
 use super::inbox::Inbox;
 use crate::delivery::{Delivery, Lease};
@@ -32,21 +34,28 @@ enum Errand {
     CutAll,
 }
 
-/// The way to the courier's thread. Bounded by the slots: the engine dispatches no more.
+/// The way to the courier's task. Bounded by the slots: the engine dispatches no more.
 pub(super) struct Courier {
-    errands: Channel<Errand>,
+    errands: UnboundedSender<Errand>,
 }
 
 struct Rounds {
-    reader: Reader,
+    desk: Desk,
     sender: Arc<Sender>,
-    inbox: Arc<Inbox>,
-    clock: Clock,
-    runtime: runtime::Handle,
-    endpoints: BTreeMap<DestNo, (u32, Arc<Endpoint>)>,
     tasks: JoinSet<TaskKey>,
     cutters: BTreeMap<TaskKey, AbortHandle>,
 }
+
+/// What turns dispatches into requests: it may read the file.
+struct Desk {
+    reader: Reader,
+    inbox: Arc<Inbox>,
+    clock: Clock,
+    endpoints: BTreeMap<DestNo, (u32, Arc<Endpoint>)>,
+}
+
+/// A request and the duty to report on it.
+type Letter = (OutboundRequest, Duty);
 
 /// The duty to report on one lease, once. Dropping it reports that the attempt was interrupted.
 struct Duty {
@@ -63,21 +72,13 @@ impl Courier {
         sender: Sender,
         inbox: Arc<Inbox>,
         clock: Clock,
-        runtime: runtime::Handle,
+        runtime: &runtime::Handle,
     ) -> Courier {
-        let (errands, inbound) = channel();
-        let rounds = Rounds {
-            reader,
-            sender: Arc::new(sender),
-            inbox,
-            clock,
-            runtime,
-            endpoints: BTreeMap::new(),
-            tasks: JoinSet::new(),
-            cutters: BTreeMap::new(),
-        };
-        let thread = std::thread::Builder::new().name("courier".to_owned());
-        thread.spawn(move || rounds.run(&inbound)).expect("a thread at start");
+        let (errands, inbound) = unbounded_channel();
+        let desk = Desk { reader, inbox, clock, endpoints: BTreeMap::new() };
+        let (tasks, cutters) = (JoinSet::new(), BTreeMap::new());
+        let rounds = Rounds { desk, sender: Arc::new(sender), tasks, cutters };
+        runtime.spawn(rounds.run(inbound));
         Courier { errands }
     }
 
@@ -95,8 +96,10 @@ impl Courier {
 }
 
 impl Rounds {
-    fn run(mut self, errands: &Receiver<Errand>) {
-        while let Ok(errand) = errands.recv() {
+    /// Goes on until the engine is gone. Its tasks end with it.
+    async fn run(mut self, mut errands: UnboundedReceiver<Errand>) {
+        let guard = AbortOnPanic;
+        while let Some(errand) = errands.recv().await {
             while let Some(ended) = self.tasks.try_join_next() {
                 if let Ok(key) = ended {
                     self.cutters.remove(&key);
@@ -107,11 +110,12 @@ impl Rounds {
                     for key in cuts {
                         self.cut(key);
                     }
-                    self.carry(dispatches);
+                    self = self.carry(dispatches).await;
                 }
                 Errand::CutAll => self.tasks.abort_all(),
             }
         }
+        drop(guard);
     }
 
     fn cut(&mut self, key: TaskKey) {
@@ -121,24 +125,67 @@ impl Rounds {
         }
     }
 
-    fn carry(&mut self, dispatches: Vec<Dispatch>) {
-        let known = |it: &Dispatch| {
-            let endpoint = self.endpoints.get(&it.lease.destination);
-            it.fresh.is_some() && endpoint.is_some_and(|(revision, _)| *revision == it.revision)
+    async fn carry(mut self, dispatches: Vec<Dispatch>) -> Rounds {
+        let letters = if self.desk.knows_all(&dispatches) {
+            self.desk.letters(dispatches, None)
+        } else {
+            let mut desk = self.desk;
+            let read = spawn_blocking(move || (desk.read(dispatches), desk));
+            let (letters, desk) = read.await.expect("it does not panic, and is not cut");
+            self.desk = desk;
+            letters
         };
-        let snapshot = if dispatches.iter().all(known) { None } else { Some(self.reader.snapshot()) };
-        match snapshot.transpose() {
-            Ok(snapshot) => dispatches.into_iter().for_each(|it| self.start(it, snapshot.as_ref())),
+        for (request, duty) in letters {
+            self.send(request, duty);
+        }
+        self
+    }
+
+    fn send(&mut self, request: OutboundRequest, duty: Duty) {
+        let (sender, clock) = (Arc::clone(&self.sender), self.desk.clock.clone());
+        let key = (duty.lease.id, duty.lease.nonce);
+        let cutter = self.tasks.spawn(async move {
+            let seen = sender.send(request).await;
+            duty.report(seen, clock.now().wall);
+            key
+        });
+        self.cutters.insert(key, cutter);
+    }
+}
+
+impl Desk {
+    /// True when nothing needs to be read.
+    fn knows_all(&self, dispatches: &[Dispatch]) -> bool {
+        dispatches.iter().all(|it| it.fresh.is_some() && self.known(it).is_some())
+    }
+
+    /// The endpoint as of the claim or later, if it is known.
+    fn known(&self, dispatch: &Dispatch) -> Option<&Arc<Endpoint>> {
+        let (revision, endpoint) = self.endpoints.get(&dispatch.lease.destination)?;
+        (*revision >= dispatch.revision).then_some(endpoint)
+    }
+
+    fn read(&mut self, dispatches: Vec<Dispatch>) -> Vec<Letter> {
+        match self.reader.snapshot() {
+            Ok(snapshot) => self.letters(dispatches, Some(&snapshot)),
             Err(error) => unreadable(&error),
         }
     }
 
-    fn start(&mut self, dispatch: Dispatch, file: Option<&Snapshot>) {
-        match self.request(&dispatch, file) {
-            Ok(Some(request)) => self.send(request, dispatch.lease),
-            Ok(None) => self.duty(dispatch.lease, None).end(damaged()),
-            Err(error) => unreadable(&error),
+    /// A request for each dispatch; what cannot be trusted is reported instead.
+    fn letters(&mut self, dispatches: Vec<Dispatch>, file: Option<&Snapshot>) -> Vec<Letter> {
+        let mut letters = Vec::with_capacity(dispatches.len());
+        for dispatch in dispatches {
+            match self.request(&dispatch, file) {
+                Ok(Some(request)) => {
+                    let host = request.endpoint.url.host_str().map(str::to_owned);
+                    letters.push((request, self.duty(dispatch.lease, host)));
+                }
+                Ok(None) => self.duty(dispatch.lease, None).end(Outcome::Damaged),
+                Err(error) => unreadable(&error),
+            }
         }
+        letters
     }
 
     /// The request that a dispatch stands for; None when what is on disk cannot be trusted.
@@ -147,7 +194,11 @@ impl Rounds {
         dispatch: &Dispatch,
         file: Option<&Snapshot>,
     ) -> Result<Option<OutboundRequest>, StoreError> {
-        let endpoint = self.endpoint(dispatch, file)?;
+        let endpoint = match (self.known(dispatch), file) {
+            (Some(known), _) => Arc::clone(known),
+            (None, Some(file)) => self.learn(dispatch.lease.destination, file)?,
+            (None, None) => return Ok(None),
+        };
         let work = match (&dispatch.fresh, file) {
             (Some(fresh), _) => Some(fresh.clone()),
             (None, Some(file)) => loaded(file.load(&dispatch.lease)?),
@@ -156,24 +207,7 @@ impl Rounds {
         Ok(work.map(|work| self.outbound(dispatch, &work.delivery, work.body, endpoint)))
     }
 
-    /// The endpoint as of the claim, or as it is now if it was changed since.
-    fn endpoint(
-        &mut self,
-        dispatch: &Dispatch,
-        file: Option<&Snapshot>,
-    ) -> Result<Arc<Endpoint>, StoreError> {
-        let no = dispatch.lease.destination;
-        if let Some((_, known)) = self.endpoints.get(&no).filter(|(at, _)| *at >= dispatch.revision) {
-            return Ok(Arc::clone(known));
-        }
-        let own;
-        let file = match file {
-            Some(file) => file,
-            None => {
-                own = self.reader.snapshot()?;
-                &own
-            }
-        };
+    fn learn(&mut self, no: DestNo, file: &Snapshot) -> Result<Arc<Endpoint>, StoreError> {
         let stored = file.destination_of(no)?;
         if self.endpoints.len() >= MAX_ENDPOINTS {
             self.endpoints.clear();
@@ -202,20 +236,6 @@ impl Rounds {
             endpoint,
             keep_alive: dispatch.keep_alive,
         }
-    }
-
-    fn send(&mut self, request: OutboundRequest, lease: Lease) {
-        let host = request.endpoint.url.host_str().map(str::to_owned);
-        let duty = self.duty(lease, host);
-        let (sender, clock) = (Arc::clone(&self.sender), self.clock.clone());
-        let key = (lease.id, lease.nonce);
-        let task = async move {
-            let seen = sender.send(request).await;
-            duty.report(seen, clock.now().wall);
-            key
-        };
-        let cutter = self.tasks.spawn_on(task, &self.runtime);
-        self.cutters.insert(key, cutter);
     }
 
     fn duty(&self, lease: Lease, host: Option<String>) -> Duty {
@@ -275,10 +295,6 @@ impl Drop for Duty {
     }
 }
 
-fn damaged() -> Outcome {
-    Outcome::Damaged
-}
-
 fn loaded(found: Loaded) -> Option<Fresh> {
     match found {
         Loaded::Ready { delivery, body } => Some(Fresh { delivery: Arc::new(*delivery), body: body.0 }),
@@ -298,7 +314,7 @@ fn endpoint(stored: &DestinationView) -> Endpoint {
 }
 
 /// A file that cannot be read ends the process: what is half dead looks healthy from its cache.
-fn unreadable(error: &StoreError) {
+fn unreadable(error: &StoreError) -> ! {
     tracing::error!(%error, "the data file cannot be read: the process ends");
-    std::process::exit(75);
+    std::process::exit(75)
 }

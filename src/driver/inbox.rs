@@ -36,6 +36,24 @@ pub(super) struct Replies {
     pub(super) answers: Vec<oneshot::Sender<Answer>>,
 }
 
+impl Replies {
+    /// Gives every reply to whoever waits for it; what nobody waits for is dropped.
+    pub(super) async fn send(
+        self,
+        accepts: Vec<Accepts>,
+        commands: Vec<Result<Done, CommandError>>,
+        answers: Vec<Answer>,
+    ) {
+        self.accepts.into_iter().zip(accepts).for_each(|(to, reply)| drop(to.send(reply)));
+        self.commands.into_iter().zip(commands).for_each(|(to, reply)| drop(to.send(reply)));
+        self.answers.into_iter().zip(answers).for_each(|(to, reply)| drop(to.send(reply)));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.accepts.is_empty() && self.commands.is_empty() && self.answers.is_empty()
+    }
+}
+
 /// How far a stop has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
@@ -64,6 +82,9 @@ struct Queues {
     phase: Phase,
     /// The engine is gone: nothing will be answered any more.
     closed: bool,
+    /// The engine waits for the bell. Ringing it costs a system call, so it is not rung for
+    /// nothing.
+    waiting: bool,
 }
 
 /// Why something was not taken in. It comes back whole.
@@ -80,8 +101,9 @@ fn weight(batch: &AcceptBatch) -> usize {
 impl Inbox {
     /// A report: never refused.
     pub(super) fn report(&self, report: Report) {
-        self.lock().reports.push(report);
-        self.bell.notify_one();
+        let mut queues = self.lock();
+        queues.reports.push(report);
+        self.ring(queues);
     }
 
     pub(super) fn command(
@@ -95,7 +117,7 @@ impl Inbox {
             return Err(Refusal::Full(()));
         }
         queues.commands.push_back((command, reply));
-        self.bell.notify_one();
+        self.ring(queues);
         Ok(())
     }
 
@@ -108,7 +130,7 @@ impl Inbox {
             return Err(Refusal::Full(()));
         }
         queues.queries.push_back((query, reply));
-        self.bell.notify_one();
+        self.ring(queues);
         Ok(())
     }
 
@@ -127,7 +149,7 @@ impl Inbox {
         queues.items += items;
         queues.bytes += bytes;
         queues.ingest.push_back((batch, reply));
-        self.bell.notify_one();
+        self.ring(queues);
         Ok(())
     }
 
@@ -145,7 +167,7 @@ impl Inbox {
     pub(super) fn stop(&self, cut: bool) {
         let mut queues = self.lock();
         queues.phase = queues.phase.max(if cut { Phase::Cutting } else { Phase::Stopping });
-        self.bell.notify_one();
+        self.ring(queues);
     }
 
     /// Nothing is answered any more: what waits hears it now.
@@ -161,11 +183,22 @@ impl Inbox {
     pub(super) fn take(&self, longest: Duration, phase: Phase) -> (Batch, Replies, Phase) {
         let mut queues = self.lock();
         if queues.is_empty() && queues.phase == phase {
+            queues.waiting = true;
             let waited = self.bell.wait_timeout(queues, longest);
             queues = waited.unwrap_or_else(PoisonError::into_inner).0;
+            queues.waiting = false;
         }
         let (batch, replies) = queues.take();
         (batch, replies, queues.phase)
+    }
+
+    /// Wakes the engine if it waits, after the lock is released so that it need not wait again.
+    fn ring(&self, mut queues: MutexGuard<'_, Queues>) {
+        let waits = std::mem::take(&mut queues.waiting);
+        drop(queues);
+        if waits {
+            self.bell.notify_one();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queues> {

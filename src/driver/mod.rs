@@ -29,6 +29,18 @@ use inbox::Inbox;
 
 pub use handle::{Handle, Health, Unavailable};
 
+/// Ends the process when what owns it unwinds: the engine's thread, or a task that lives as long.
+/// There is no half of a server.
+pub(crate) struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
+
 /// What the engine thread looks after beside the engine.
 pub struct Custody {
     pub path: PathBuf,
@@ -70,9 +82,10 @@ pub fn start(
         path: custody.path.clone().into(),
         region: engine.region().clone(),
     };
-    let courier = Courier::start(engine.reader(), sender, Arc::clone(&inbox), clock.clone(), runtime.clone());
+    let courier = Courier::start(engine.reader(), sender, Arc::clone(&inbox), clock.clone(), runtime);
     let (end, ended) = oneshot::channel();
-    let work = run::Work { inbox: Arc::clone(&inbox), courier, custody, clock, live, committed };
+    let runtime = runtime.clone();
+    let work = run::Work { inbox: Arc::clone(&inbox), courier, custody, clock, live, runtime, committed };
     let thread = std::thread::Builder::new().name("engine".to_owned());
     let thread = thread.spawn(move || drop(end.send(work.run(engine)))).expect("a thread at start");
     (Driver { inbox, ended, thread }, handle)

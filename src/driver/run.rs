@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tokio::runtime;
 use tokio::sync::watch;
 
-use super::Custody;
 use super::clock::Clock;
 use super::courier::Courier;
 use super::inbox::{Inbox, Phase, Replies};
+use super::{AbortOnPanic, Custody};
 use crate::engine::Engine;
 use crate::engine::command::Step;
 use crate::engine::live::Live;
@@ -25,19 +26,9 @@ pub(super) struct Work {
     pub(super) custody: Custody,
     pub(super) clock: Clock,
     pub(super) live: watch::Sender<Arc<Live>>,
+    pub(super) runtime: runtime::Handle,
     /// The monotonic time of the newest commit.
     pub(super) committed: Arc<AtomicU64>,
-}
-
-/// Ends the process when the thread that owns the store unwinds: there is no half of it.
-struct AbortOnPanic;
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            std::process::abort();
-        }
-    }
 }
 
 /// What is looked at now and then.
@@ -112,14 +103,8 @@ impl Work {
             self.committed.store(now.mono.0, Ordering::Relaxed);
         }
         self.courier.carry(step.dispatches, step.cuts);
-        for (reply, made) in replies.accepts.into_iter().zip(step.accepts) {
-            drop(reply.send(made));
-        }
-        for (reply, made) in replies.commands.into_iter().zip(step.commands) {
-            drop(reply.send(made));
-        }
-        for (reply, made) in replies.answers.into_iter().zip(step.answers) {
-            drop(reply.send(made));
+        if !replies.is_empty() {
+            self.runtime.spawn(replies.send(step.accepts, step.commands, step.answers));
         }
         if let Some(live) = step.live {
             self.live.send_replace(live);
