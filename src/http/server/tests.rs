@@ -1,3 +1,5 @@
+//! The accept loop on a real socket: framing, limits, deadlines and panics.
+
 use super::*;
 use crate::http::body::{self, Bound};
 use axum::routing::{get, post};

@@ -1,3 +1,5 @@
+//! A destination as it is given: defaults, changes, and every fault by its field.
+
 use super::*;
 use crate::engine::explain::samples::{destination, name};
 
