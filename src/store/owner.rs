@@ -14,8 +14,7 @@ use crate::time::{Millis, Timestamp};
 
 /// How much later than the last heartbeat a crashed file may have been changed.
 pub(super) const SLACK: Millis = Millis(5_000);
-/// How often the heartbeat is written while there are commits: well inside the 5 s in which a
-/// file is still known as ours.
+/// How often the heartbeat is written while there are commits: well inside `SLACK`.
 pub const HEARTBEAT: Millis = Millis(2_000);
 
 /// Where the note is.
