@@ -5,8 +5,8 @@
 
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-use crate::model::Header;
-use crate::sender::OutboundRequest;
+use crate::model::{DeliveryId, Header};
+use crate::time::Timestamp;
 
 /// What a request says it comes from unless its destination says otherwise.
 pub const USER_AGENT: &str = concat!("duehook/", env!("CARGO_PKG_VERSION"));
@@ -21,21 +21,39 @@ const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp
 /// Headers of ours in one request.
 const OURS: usize = 8;
 
-/// The headers of `request` (API.md, *What a receiver sees*). The destination's own come
+/// What the headers of one attempt are made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Letterhead<'a> {
+    pub delivery: DeliveryId,
+    pub attempt: u32,
+    /// The same in every attempt.
+    pub key: &'a str,
+    pub created_at: Timestamp,
+    /// Of this attempt.
+    pub sent_at: Timestamp,
+    pub content_type: &'a str,
+    /// Those of every request to this destination.
+    pub destination: &'a [Header],
+    /// The delivery's own.
+    pub own: &'a [Header],
+    /// False: the receiver is told that nothing more comes on this connection.
+    pub keep_alive: bool,
+}
+
+/// The headers of a request (API.md, *What a receiver sees*). The destination's own come
 /// first, the delivery's replace them, and nothing replaces ours but a `User-Agent`.
 #[must_use]
-pub fn headers(request: &OutboundRequest) -> HeaderMap {
-    let own = request.endpoint.headers.iter().chain(&request.headers);
-    let mut map = HeaderMap::with_capacity(OURS + request.endpoint.headers.len() + request.headers.len());
+pub fn headers(of: &Letterhead<'_>) -> HeaderMap {
+    let mut map = HeaderMap::with_capacity(OURS + of.destination.len() + of.own.len());
     map.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
-    own.for_each(|header| add(&mut map, header));
-    map.insert(header::CONTENT_TYPE, content_type(&request.content_type));
-    map.insert(ATTEMPT, request.attempt.into());
-    map.insert(WEBHOOK_TIMESTAMP, (request.sent_at.0 / 1000).into());
-    set(&mut map, IDEMPOTENCY_KEY, &request.key);
-    set(&mut map, CREATED_AT, &request.created_at.to_string());
-    set(&mut map, WEBHOOK_ID, &request.delivery.to_string());
-    if !request.keep_alive {
+    of.destination.iter().chain(of.own).for_each(|header| add(&mut map, header));
+    map.insert(header::CONTENT_TYPE, content_type(of.content_type));
+    map.insert(ATTEMPT, of.attempt.into());
+    map.insert(WEBHOOK_TIMESTAMP, (of.sent_at.0 / 1000).into());
+    set(&mut map, IDEMPOTENCY_KEY, of.key);
+    set(&mut map, CREATED_AT, &of.created_at.to_string());
+    set(&mut map, WEBHOOK_ID, &of.delivery.to_string());
+    if !of.keep_alive {
         map.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     map
@@ -65,50 +83,35 @@ fn content_type(text: &str) -> HeaderValue {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use bytes::Bytes;
-
     use super::*;
-    use crate::model::DeliveryId;
-    use crate::sender::Endpoint;
-    use crate::time::{Millis, Timestamp};
 
     fn own(pairs: &[(&str, &str)]) -> Vec<Header> {
         pairs.iter().map(|(name, value)| Header::new(name, value).unwrap()).collect()
     }
 
-    fn request(destination: &[(&str, &str)], delivery: &[(&str, &str)]) -> OutboundRequest {
-        let endpoint = Endpoint {
-            url: "https://hooks.example.org/x".parse().unwrap(),
-            timeout: Millis(15_000),
-            connect_timeout: Millis(5_000),
-            allow_cidrs: Vec::new(),
-            headers: own(destination),
-        };
-        OutboundRequest {
+    fn letterhead<'a>(destination: &'a [Header], own: &'a [Header]) -> Letterhead<'a> {
+        Letterhead {
             delivery: DeliveryId(7),
             attempt: 3,
-            key: "shipment.updated:shp_4821:v7".into(),
+            key: "shipment.updated:shp_4821:v7",
             created_at: "2026-01-15T12:00:00Z".parse().unwrap(),
             sent_at: Timestamp(1_768_478_401_999),
-            content_type: "application/json; charset=utf-8".into(),
-            headers: own(delivery),
-            body: Bytes::from_static(b"{}"),
-            endpoint: Arc::new(endpoint),
+            content_type: "application/json; charset=utf-8",
+            destination,
+            own,
             keep_alive: true,
         }
     }
 
-    fn check(request: &OutboundRequest, name: &str, want: Option<&str>) {
-        let map = headers(request);
+    fn check(of: &Letterhead<'_>, name: &str, want: Option<&str>) {
+        let map = headers(of);
         assert!(map.get_all(name).iter().count() <= 1, "{name} once");
         assert_eq!(map.get(name).map(|value| value.to_str().unwrap()), want, "{name}");
     }
 
     #[test]
     fn what_a_receiver_sees() {
-        let plain = request(&[], &[]);
+        let plain = letterhead(&[], &[]);
         check(&plain, "content-type", Some("application/json; charset=utf-8"));
         check(&plain, "idempotency-key", Some("shipment.updated:shp_4821:v7"));
         check(&plain, "user-agent", Some(USER_AGENT));
@@ -119,23 +122,22 @@ mod tests {
         for absent in ["connection", "expect", "accept-encoding", "webhook-signature"] {
             check(&plain, absent, None);
         }
-        let last = OutboundRequest { keep_alive: false, ..plain };
+        let last = Letterhead { keep_alive: false, ..plain };
         check(&last, "connection", Some("close"));
     }
 
     #[test]
     fn c072_a_user_agent_is_always_there_and_may_be_replaced() {
-        check(&request(&[("User-Agent", "shop/1")], &[]), "user-agent", Some("shop/1"));
-        check(
-            &request(&[("user-agent", "shop/1")], &[("USER-AGENT", "shop/2")]),
-            "user-agent",
-            Some("shop/2"),
-        );
+        let (first, second) = (own(&[("User-Agent", "shop/1")]), own(&[("USER-AGENT", "shop/2")]));
+        check(&letterhead(&first, &[]), "user-agent", Some("shop/1"));
+        check(&letterhead(&first, &second), "user-agent", Some("shop/2"));
     }
 
     #[test]
     fn the_deliverys_own_headers_win_over_the_destinations() {
-        let both = request(&[("x-api-key", "s3cret"), ("x-a", "1")], &[("X-A", "2"), ("x-b", "3")]);
+        let destination = own(&[("x-api-key", "s3cret"), ("x-a", "1")]);
+        let delivery = own(&[("X-A", "2"), ("x-b", "3")]);
+        let both = letterhead(&destination, &delivery);
         check(&both, "x-api-key", Some("s3cret"));
         check(&both, "x-a", Some("2"));
         check(&both, "x-b", Some("3"));
@@ -144,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_content_type_that_cannot_be_sent_is_bytes() {
-        let broken = OutboundRequest { content_type: "text/plain\r\nx: y".into(), ..request(&[], &[]) };
+        let broken = Letterhead { content_type: "text/plain\r\nx: y", ..letterhead(&[], &[]) };
         check(&broken, "content-type", Some(CONTENT_TYPE_FALLBACK));
     }
 }

@@ -2,6 +2,8 @@
 //! its corpus, so that a find stays found without a fuzzer.
 
 pub mod config;
+pub mod ingest_body;
+pub mod record_decode;
 pub mod retry_after;
 pub mod url_admission;
 

@@ -14,7 +14,7 @@ const MAX_ROWS: usize = 256;
 /// Due rows counted in one step after an open: about a millisecond.
 const COUNT_ROWS: usize = 2_048;
 /// What ended is kept at least this long, however much there is (API.md, `max_terminal`).
-pub const KEPT_AT_LEAST: Millis = Millis(24 * 3_600_000);
+pub(super) const KEPT_AT_LEAST: Millis = Millis(24 * 3_600_000);
 
 type DueRow = (u32, u8, u64, u128);
 

@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 
 use crate::http::error::{Code, Problem};
+use crate::http::fields::REPEATED;
 
 /// How much of a body is taken, and how long it may take to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +135,7 @@ pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'
     let mut values = headers.get_all(name).iter();
     let Some(first) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(Problem::field(name.as_str().to_owned(), "given more than once"));
+        return Err(Problem::field(name.as_str().to_owned(), REPEATED));
     }
     let wrong = |_| Problem::field(name.as_str().to_owned(), "must be visible ASCII");
     first.to_str().map(Some).map_err(wrong)

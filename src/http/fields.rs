@@ -14,6 +14,8 @@ use serde_json::value::RawValue;
 
 use crate::http::error::{Code, FieldError, Problem};
 
+/// What is wrong with a name that stands twice in one request.
+pub(super) const REPEATED: &str = "given more than once";
 /// Faults that one answer lists; what is beyond them shows when these are mended.
 pub const MAX_ERRORS: usize = 20;
 
@@ -36,13 +38,11 @@ impl<'a> Fields<'a> {
 
     /// Takes a field as it stands. Given twice is a fault.
     pub fn raw(&mut self, name: &'static str) -> Option<&'a RawValue> {
-        let mut found = self.left.extract_if(.., |(key, _)| key == name).map(|(_, value)| value);
-        let (first, second) = (found.next(), found.next());
-        drop(found);
-        if second.is_some() {
-            self.fault(name, "given more than once");
+        let (value, repeated) = take(&mut self.left, name);
+        if repeated {
+            self.fault(name, REPEATED);
         }
-        first
+        value
     }
 
     /// Takes a field as it stands; null is as if it were absent.
@@ -136,6 +136,12 @@ impl<'a> Fields<'a> {
         }
         if self.errors.is_empty() { Ok(()) } else { Err(Problem::invalid(self.errors)) }
     }
+}
+
+/// Takes what stands under `name`, and says whether it stands there again.
+pub(super) fn take<K: PartialEq<str>, V>(left: &mut Vec<(K, V)>, name: &str) -> (Option<V>, bool) {
+    let mut found = left.extract_if(.., |(key, _)| *key == *name).map(|(_, value)| value);
+    (found.next(), found.next().is_some())
 }
 
 /// The text of a JSON string; borrowed where it has no escapes.

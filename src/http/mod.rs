@@ -13,6 +13,7 @@ pub mod error;
 pub mod fields;
 pub mod health;
 pub mod ingest;
+mod linger;
 pub mod query;
 pub mod server;
 pub mod status;

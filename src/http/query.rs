@@ -7,7 +7,7 @@ use std::str::FromStr;
 use axum::http::Uri;
 
 use crate::http::error::{FieldError, Problem};
-use crate::http::fields::{MAX_ERRORS, cut, out_of};
+use crate::http::fields::{MAX_ERRORS, REPEATED, cut, out_of, take};
 
 /// Values of one parameter, separated by commas.
 pub const MAX_VALUES: usize = 100;
@@ -29,13 +29,11 @@ impl Query {
 
     /// Takes a parameter. Given twice is a fault.
     pub fn text(&mut self, name: &'static str) -> Option<String> {
-        let mut found = self.left.extract_if(.., |(key, _)| key == name).map(|(_, value)| value);
-        let (first, second) = (found.next(), found.next());
-        drop(found);
-        if second.is_some() {
-            self.fault(name, "given more than once");
+        let (value, repeated) = take(&mut self.left, name);
+        if repeated {
+            self.fault(name, REPEATED);
         }
-        first
+        value
     }
 
     /// Takes a parameter and makes a `T` of it.

@@ -25,6 +25,7 @@ use tower::Service as _;
 
 use crate::http::door::Door;
 use crate::http::error::{Code, Problem};
+use crate::http::linger::Lingering;
 
 /// Header lines of one request; more are 431.
 const MAX_HEADERS: usize = 64;
@@ -111,7 +112,7 @@ async fn connection(
         .header_read_timeout(header_timeout)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEAD)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Lingering::new(stream, stop.clone())), service);
     let mut served = pin!(served);
     let ended = tokio::select! {
         ended = &mut served => ended,

@@ -1,7 +1,8 @@
 //! Every row of API.md's *What a receiver sees*, and the retry-after cases that are about waits.
 
 use super::*;
-use crate::policy::Jitter;
+use crate::policy::{Jitter, Policy};
+use crate::time::{Millis, Timestamp};
 
 /// 2026-01-15T12:00:00Z.
 const NOW: Timestamp = Timestamp(1_768_478_400_000);

@@ -6,12 +6,13 @@
 
 mod counts;
 mod gate;
+mod health;
 mod lane;
+mod view;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::model::{ClassNo, DeliveryId, DestNo, DestinationState, DueEntry, Lane};
-use crate::outcome::Hold;
+use crate::model::{DeliveryId, DestNo, DestinationState, DueEntry, Lane};
 use crate::time::{Millis, Mono, Now, Timestamp};
 
 use counts::Counts;
@@ -19,36 +20,12 @@ use gate::{Gate, LANES, Spot, Turn};
 
 pub use counts::{FORECAST_MINUTES, Waiting};
 pub use gate::GateSettings;
+pub use health::{GateMemory, Health};
 pub use lane::BUFFER;
+pub use view::GateView;
 
 /// A connection unused for longer is not kept: receivers close theirs at about this age.
 const KEEP_ALIVE: Millis = Millis(15_000);
-
-/// The live side of a destination, as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GateView {
-    pub in_flight: u32,
-    /// Requests that may be in flight now: 1 after a hold, then 2, 4, … to the destination's own.
-    pub limit: u32,
-    /// Everything not in flight and not ended, due or not.
-    pub waiting: u64,
-    pub oldest_due_at: Option<Timestamp>,
-    /// Only while it is ahead.
-    pub hold: Option<Hold>,
-    pub last_success_at: Option<Timestamp>,
-    pub failing_since: Option<Timestamp>,
-    pub failure_streak: u32,
-}
-
-/// What of a gate outlives the process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GateMemory {
-    pub hold: Option<Hold>,
-    pub refusals: u32,
-    pub last_success_at: Option<Timestamp>,
-    pub failing_since: Option<Timestamp>,
-    pub failure_streak: u32,
-}
 
 /// What the engine is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,18 +44,6 @@ pub enum Pick {
         after: Option<(Timestamp, DeliveryId)>,
     },
     Nothing,
-}
-
-/// What an answer says about a destination, besides what it says about its delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Health {
-    Success,
-    /// It answered, though not well: it is there.
-    Answered,
-    /// It did not answer.
-    Silent,
-    /// Nothing was learnt: not its doing.
-    Unknown,
 }
 
 /// Gates, ring and timers.
@@ -136,170 +101,6 @@ impl Schedule {
     /// Claims nothing more; what is out may come back.
     pub fn stop(&mut self) {
         self.stopped = true;
-    }
-
-    /// Gates there are, tombstones included.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.gates.len()
-    }
-
-    /// True before the first destination.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.gates.is_empty()
-    }
-
-    /// Slots in all and slots taken.
-    #[must_use]
-    pub fn slots(&self) -> (u32, u32) {
-        (self.slots, self.in_flight)
-    }
-
-    /// Everything that waits, as far as it has been counted.
-    #[must_use]
-    pub fn waiting(&self) -> u64 {
-        self.counts.all()
-    }
-
-    /// What waits in a class.
-    #[must_use]
-    pub fn class(&self, class: ClassNo) -> Waiting {
-        self.counts.waiting(class)
-    }
-
-    /// What becomes due in each of the next minutes.
-    #[must_use]
-    pub fn forecast(&self, now: Timestamp) -> Vec<u64> {
-        self.counts.forecast(now)
-    }
-
-    /// Applies an operator's settings.
-    pub fn set(&mut self, no: DestNo, settings: GateSettings, now: Now) {
-        self.change(no, now, |gate| {
-            let enabled = gate.settings.state == DestinationState::Disabled
-                && settings.state == DestinationState::Active;
-            if enabled {
-                (gate.refusals, gate.failing_since, gate.failure_streak) = (0, None, 0);
-            }
-            gate.settings = settings;
-        });
-    }
-
-    /// Lets nothing through until the hold's end, if that is later than it already is; an
-    /// operator's hold (`replace`) takes the place of any other.
-    pub fn hold(&mut self, no: DestNo, hold: Hold, replace: bool, now: Now) {
-        self.change(no, now, |gate| {
-            let new = (hold, now.mono_at(hold.until));
-            let old = gate.hold.filter(|_| !replace);
-            gate.hold = Some(old.map_or(new, |old| longer(old, new)));
-            gate.limit = 1;
-        });
-    }
-
-    /// Ends any hold; what waits comes back one request first, then 2, 4, …
-    pub fn release_hold(&mut self, no: DestNo, now: Now) {
-        self.change(no, now, |gate| {
-            gate.hold = None;
-            gate.limit = 1;
-            gate.epoch += 1;
-        });
-    }
-
-    /// The epoch of requests admitted now.
-    #[must_use]
-    pub fn epoch(&self, no: DestNo) -> u32 {
-        self.gate(no).epoch
-    }
-
-    /// Refusals in a row, counting one that has just come from a request of `epoch`: answers to
-    /// requests that were out together count once.
-    #[must_use]
-    pub fn refusals(&self, no: DestNo, epoch: u32) -> u32 {
-        let gate = self.gate(no);
-        if gate.epoch == epoch { gate.refusals.saturating_add(1) } else { gate.refusals.max(1) }
-    }
-
-    /// Notes a refusal of a request of `epoch`; see [`Schedule::refusals`].
-    pub fn refused(&mut self, no: DestNo, epoch: u32) {
-        let refusals = self.refusals(no, epoch);
-        let gate = self.gate_mut(no);
-        gate.refusals = refusals;
-        if gate.epoch == epoch {
-            gate.epoch += 1;
-        }
-    }
-
-    /// Notes what an answer to a request of `epoch` says about the destination. True when that
-    /// is to be remembered on disk.
-    pub fn learn(&mut self, no: DestNo, epoch: u32, health: Health, at: Timestamp) -> bool {
-        let gate = self.gate_mut(no);
-        let before = (gate.refusals, gate.failing_since);
-        match health {
-            Health::Success => {
-                gate.last_success_at = Some(at);
-                (gate.failing_since, gate.failure_streak) = (None, 0);
-                if gate.epoch == epoch {
-                    gate.refusals = 0;
-                }
-            }
-            Health::Answered | Health::Silent => {
-                gate.failing_since.get_or_insert(at);
-                gate.failure_streak = gate.failure_streak.saturating_add(1);
-            }
-            Health::Unknown => {}
-        }
-        let there = matches!(health, Health::Success | Health::Answered);
-        if there && gate.epoch == epoch {
-            gate.limit = gate.limit.saturating_add(1).min(gate.settings.max.max(1));
-        }
-        before != (gate.refusals, gate.failing_since)
-    }
-
-    /// What of the gate is to be stored.
-    #[must_use]
-    pub fn memory(&self, no: DestNo) -> GateMemory {
-        let gate = self.gate(no);
-        GateMemory {
-            hold: gate.hold.map(|(hold, _)| hold),
-            refusals: gate.refusals,
-            last_success_at: gate.last_success_at,
-            failing_since: gate.failing_since,
-            failure_streak: gate.failure_streak,
-        }
-    }
-
-    /// The gate as it is shown.
-    #[must_use]
-    pub fn view(&self, no: DestNo, now: Mono) -> Option<GateView> {
-        let gate = self.gates.get(index(no))?;
-        Some(GateView {
-            in_flight: gate.in_flight,
-            limit: gate.limit.min(gate.settings.max),
-            waiting: gate.waiting.iter().map(|rows| u64::from(*rows)).sum(),
-            oldest_due_at: gate.oldest_due(),
-            hold: gate.hold.filter(|(_, until)| *until > now).map(|(hold, _)| hold),
-            last_success_at: gate.last_success_at,
-            failing_since: gate.failing_since,
-            failure_streak: gate.failure_streak,
-        })
-    }
-
-    /// The states of all gates: active and open, active and held, paused, disabled.
-    #[must_use]
-    pub fn states(&self, now: Mono) -> [u64; 4] {
-        let mut states = [0; 4];
-        for gate in &self.gates {
-            let place = match gate.settings.state {
-                DestinationState::Active if gate.is_held(now) => 1,
-                DestinationState::Active => 0,
-                DestinationState::Paused => 2,
-                DestinationState::Disabled => 3,
-                DestinationState::Deleted => continue,
-            };
-            states[place] += 1;
-        }
-        states
     }
 
     /// A row's head found at open: the rest of its lane is on disk.
@@ -486,13 +287,6 @@ impl Schedule {
     fn gate_mut(&mut self, no: DestNo) -> &mut Gate {
         &mut self.gates[index(no)]
     }
-}
-
-/// The hold that ends later on both clocks: after a step of the wall clock the two may differ,
-/// and after a restart only the wall time is left.
-fn longer(old: (Hold, Mono), new: (Hold, Mono)) -> (Hold, Mono) {
-    let reason = if new.1 > old.1 { new.0.reason } else { old.0.reason };
-    (Hold { until: old.0.until.max(new.0.until), reason }, old.1.max(new.1))
 }
 
 /// Where a gate belongs now.

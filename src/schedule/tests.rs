@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::TenantNo;
-use crate::outcome::HoldReason;
+use crate::outcome::{Hold, HoldReason};
 
 const LANE: Lane = Lane(2);
 

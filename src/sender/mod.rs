@@ -24,7 +24,7 @@ use url::Url;
 use crate::model::{DeliveryId, Header};
 use crate::outcome::retry_after::{MAX_VALUE, MAX_VALUES};
 use crate::outcome::{MaybeSent, NotSent, Outcome, RetryHeaders};
-use crate::sign;
+use crate::sign::{self, Letterhead};
 use crate::time::{Millis, Timestamp};
 
 use failure::Failure;
@@ -167,9 +167,23 @@ fn certificates(pem: &[u8]) -> Result<Vec<Certificate>, BadCertificates> {
 
 fn envelope(request: OutboundRequest, touched: &Touched) -> Request {
     let mut envelope = Request::new(Method::POST, request.endpoint.url.clone());
-    *envelope.headers_mut() = sign::headers(&request);
+    *envelope.headers_mut() = sign::headers(&letterhead(&request));
     *envelope.body_mut() = Some(Body::wrap(Letter::new(request.body, touched)));
     envelope
+}
+
+fn letterhead(request: &OutboundRequest) -> Letterhead<'_> {
+    Letterhead {
+        delivery: request.delivery,
+        attempt: request.attempt,
+        key: &request.key,
+        created_at: request.created_at,
+        sent_at: request.sent_at,
+        content_type: &request.content_type,
+        destination: &request.endpoint.headers,
+        own: &request.headers,
+        keep_alive: request.keep_alive,
+    }
 }
 
 /// Reads to the end or to [`MAX_RESPONSE_BODY`], and keeps the beginning if it is wanted.

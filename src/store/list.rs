@@ -14,7 +14,7 @@ use crate::outcome::{AttemptResult, Ending};
 use crate::time::Timestamp;
 
 /// Records one page looks at: about a second of cold reads.
-pub const PAGE_RECORDS: usize = 20_000;
+pub(super) const PAGE_RECORDS: usize = 20_000;
 /// How often a page asks whether its time is over.
 const ASK_EVERY: usize = 256;
 

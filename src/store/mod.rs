@@ -14,6 +14,7 @@ mod owner;
 mod read;
 pub mod record;
 mod rows;
+mod scan;
 mod tables;
 mod write;
 

@@ -1,7 +1,7 @@
 //! Opening the file: create it, or recognise it as ours, or look at it without changing a byte.
 //!
-//! *Ours* is a file that this host left there or crashed with ([`super::owner`]); it is opened
-//! as it is. Anything else is inspected first ([`super::inspect`]): a copy made while its server
+//! *Ours* is a file that this host left there or crashed with (`owner`); it is opened
+//! as it is. Anything else is inspected first (`inspect`): a copy made while its server
 //! ran can look whole and be garbage.
 
 use std::fs::{self, File, OpenOptions};
@@ -158,13 +158,16 @@ fn admit(path: &Path) -> Result<(), OpenError> {
 
 pub(super) fn from_redb(path: &Path, error: redb::DatabaseError) -> OpenError {
     let path = path.to_owned();
-    match error {
-        redb::DatabaseError::DatabaseAlreadyOpen => OpenError::InUse { path },
-        redb::DatabaseError::Storage(redb::StorageError::Corrupted(what)) => {
-            OpenError::NotOurs { path, problem: format!("is corrupt ({what}): restore the newest backup") }
-        }
-        other => OpenError::Store(other.into()),
+    if let redb::DatabaseError::DatabaseAlreadyOpen = error {
+        return OpenError::InUse { path };
     }
+    if let redb::DatabaseError::Storage(redb::StorageError::Corrupted(what)) = error {
+        return OpenError::NotOurs {
+            path,
+            problem: format!("is corrupt ({what}): restore the newest backup"),
+        };
+    }
+    OpenError::Store(error.into())
 }
 
 /// The first commit of a run: stamps a new file, checks an old one, and counts the start.

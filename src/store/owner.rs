@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::time::{Millis, Timestamp};
 
 /// How much later than the last heartbeat a crashed file may have been changed.
-pub const SLACK: Millis = Millis(5_000);
-/// How often the heartbeat is written while there are commits: well inside [`SLACK`].
+pub(super) const SLACK: Millis = Millis(5_000);
+/// How often the heartbeat is written while there are commits: well inside `SLACK`.
 pub const HEARTBEAT: Millis = Millis(2_000);
 
 /// Where the note is.

@@ -57,14 +57,17 @@ fn listener(answers: &'static [(u16, &'static str)]) -> Listener {
     let thread = std::thread::spawn(move || {
         for (status, body) in answers {
             let (stream, _) = socket.accept().expect("a connection");
-            tell.send(answer(stream, *status, body)).expect("the test listens");
+            let (asked, stream) = read(stream);
+            // Told before it is answered: once the client has ended, all that it asked is known.
+            tell.send(asked).expect("the test listens");
+            answer(stream, *status, body);
         }
     });
     Listener { url, asked, _thread: thread }
 }
 
-fn answer(mut stream: TcpStream, status: u16, body: &str) -> Asked {
-    let mut reader = BufReader::new(stream.try_clone().expect("cloned"));
+fn read(stream: TcpStream) -> (Asked, TcpStream) {
+    let mut reader = BufReader::new(stream);
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
@@ -79,9 +82,13 @@ fn answer(mut stream: TcpStream, status: u16, body: &str) -> Asked {
     let length = headers.get("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
     let mut read = vec![0; length];
     reader.read_exact(&mut read).expect("a body");
+    let line = lines[0].trim_end_matches(" HTTP/1.1").to_owned();
+    (Asked { line, headers, body: read }, reader.into_inner())
+}
+
+fn answer(mut stream: TcpStream, status: u16, body: &str) {
     let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
     stream.write_all(format!("{head}{body}").as_bytes()).expect("written");
-    Asked { line: lines[0].trim_end_matches(" HTTP/1.1").to_owned(), headers, body: read }
 }
 
 const DELIVERY: &str = r#"{"id":"dlv_01","tenant":"acme","destination":"shop-eu","class":"routine","region":"eu",

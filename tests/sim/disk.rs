@@ -8,7 +8,7 @@ use redb::StorageBackend;
 
 /// A handle on the bytes; every clone is the same disk.
 #[derive(Clone, Debug, Default)]
-pub struct Disk(Arc<Mutex<Inner>>);
+pub(crate) struct Disk(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -20,24 +20,24 @@ struct Inner {
 
 impl Disk {
     /// A disk that holds these bytes.
-    pub fn of(bytes: Vec<u8>) -> Disk {
+    pub(crate) fn of(bytes: Vec<u8>) -> Disk {
         Disk(Arc::new(Mutex::new(Inner { bytes, ..Inner::default() })))
     }
 
     /// The bytes as they are now.
-    pub fn image(&self) -> Vec<u8> {
+    pub(crate) fn image(&self) -> Vec<u8> {
         self.lock().bytes.clone()
     }
 
     /// Takes the image after `operations` more writes and syncs.
-    pub fn light(&self, operations: u64) {
+    pub(crate) fn light(&self, operations: u64) {
         let mut inner = self.lock();
         inner.fuse = Some(operations);
         inner.image = None;
     }
 
     /// The image, if the fuse has burnt down.
-    pub fn taken(&self) -> Option<Vec<u8>> {
+    pub(crate) fn taken(&self) -> Option<Vec<u8>> {
         self.lock().image.take()
     }
 

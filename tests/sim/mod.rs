@@ -2,8 +2,8 @@
 //! virtual clock, scripted receivers, and an oracle that asserts every invariant after every
 //! step. A seed is a whole history; the same seed gives the same trace.
 
-pub mod disk;
-pub mod oracle;
-pub mod receivers;
-pub mod rng;
-pub mod world;
+pub(crate) mod disk;
+pub(crate) mod oracle;
+pub(crate) mod receivers;
+pub(crate) mod rng;
+pub(crate) mod world;

@@ -12,60 +12,60 @@ use duehook::time::Timestamp;
 
 /// A delivery that a producer was told of.
 #[derive(Clone, Debug)]
-pub struct Told {
-    pub sha256: Digest,
-    pub key: String,
-    pub expires_at: Timestamp,
+pub(crate) struct Told {
+    pub(crate) sha256: Digest,
+    pub(crate) key: String,
+    pub(crate) expires_at: Timestamp,
 }
 
 /// Both histories.
 #[derive(Default)]
-pub struct Oracle {
-    pub told: BTreeMap<DeliveryId, Told>,
+pub(crate) struct Oracle {
+    pub(crate) told: BTreeMap<DeliveryId, Told>,
     /// The last attempt number that a receiver saw, and the key.
     seen: BTreeMap<DeliveryId, (u32, String)>,
     /// Ids that a receiver answered with a 2xx.
-    pub succeeded: BTreeSet<DeliveryId>,
+    pub(crate) succeeded: BTreeSet<DeliveryId>,
     /// How each ended, once it has; operator's retries take it away again.
     ended: BTreeMap<DeliveryId, Ending>,
     /// Destination (by its place) → no request before.
     not_before: BTreeMap<usize, Timestamp>,
     /// Delivery → no request before.
     due: BTreeMap<DeliveryId, Timestamp>,
-    pub paused: BTreeSet<usize>,
+    pub(crate) paused: BTreeSet<usize>,
     /// Ids in flight, by destination.
-    pub in_flight: BTreeMap<usize, BTreeMap<DeliveryId, u32>>,
+    pub(crate) in_flight: BTreeMap<usize, BTreeMap<DeliveryId, u32>>,
     /// What has happened at least once.
-    pub fired: BTreeMap<&'static str, u64>,
+    pub(crate) fired: BTreeMap<&'static str, u64>,
 }
 
 /// A request as it goes out.
-pub struct Sent<'a> {
-    pub id: DeliveryId,
-    pub attempt: u32,
-    pub key: &'a str,
-    pub body: &'a [u8],
-    pub place: usize,
-    pub at: Timestamp,
+pub(crate) struct Sent<'a> {
+    pub(crate) id: DeliveryId,
+    pub(crate) attempt: u32,
+    pub(crate) key: &'a str,
+    pub(crate) body: &'a [u8],
+    pub(crate) place: usize,
+    pub(crate) at: Timestamp,
 }
 
 /// A report as the engine is given it.
-pub struct Reported {
-    pub id: DeliveryId,
-    pub attempt: u32,
-    pub place: usize,
-    pub outcome: Outcome,
+pub(crate) struct Reported {
+    pub(crate) id: DeliveryId,
+    pub(crate) attempt: u32,
+    pub(crate) place: usize,
+    pub(crate) outcome: Outcome,
     /// The seconds that the receiver named.
-    pub asks: Option<u64>,
+    pub(crate) asks: Option<u64>,
 }
 
 impl Oracle {
-    pub fn fire(&mut self, what: &'static str) {
+    pub(crate) fn fire(&mut self, what: &'static str) {
         *self.fired.entry(what).or_default() += 1;
     }
 
     /// S1, S11: a producer has its answer.
-    pub fn tell(&mut self, accepted: &Accepted) {
+    pub(crate) fn tell(&mut self, accepted: &Accepted) {
         let it = &accepted.delivery.delivery;
         let duehook::delivery::Source::Inline { sha256, .. } = it.payload.source else { panic!("inline") };
         let told = Told { sha256, key: it.sent_key(), expires_at: it.expires_at };
@@ -83,7 +83,7 @@ impl Oracle {
     }
 
     /// S3-S8, I2-I5, I9: a request goes out.
-    pub fn sent(&mut self, sent: &Sent<'_>, max: usize, slots: usize) {
+    pub(crate) fn sent(&mut self, sent: &Sent<'_>, max: usize, slots: usize) {
         let Sent { id, attempt, key, body, place, at } = *sent;
         assert!(!self.ended.contains_key(&id), "S3: {id} was sent after its end");
         assert!(!self.paused.contains(&place), "I23: destination {place} is paused");
@@ -110,7 +110,7 @@ impl Oracle {
     }
 
     /// A report came; if its lease was still live, its wait binds from now on.
-    pub fn reported(&mut self, report: &Reported, at: Timestamp) {
+    pub(crate) fn reported(&mut self, report: &Reported, at: Timestamp) {
         let Reported { id, attempt, place, ref outcome, asks } = *report;
         if outcome.is_success() {
             self.succeeded.insert(id);
@@ -136,24 +136,24 @@ impl Oracle {
     }
 
     /// The process is gone: nothing is in flight any more.
-    pub fn crashed(&mut self) {
+    pub(crate) fn crashed(&mut self) {
         self.in_flight.clear();
     }
 
     /// An operator opened a destination.
-    pub fn opened(&mut self, place: usize) {
+    pub(crate) fn opened(&mut self, place: usize) {
         self.not_before.remove(&place);
     }
 
     /// An operator made one delivery due.
-    pub fn retried(&mut self, id: DeliveryId) {
+    pub(crate) fn retried(&mut self, id: DeliveryId) {
         self.due.remove(&id);
         self.ended.remove(&id);
         self.fire("retried");
     }
 
     /// I1, S2, S10: the file is whole, and what ended has not changed.
-    pub fn whole(&mut self, file: &Snapshot) {
+    pub(crate) fn whole(&mut self, file: &Snapshot) {
         let checked = check(file).expect("the file can be read");
         assert!(checked.problems.is_empty(), "S10: {:?}", checked.problems);
         for (id, told) in &self.told {
@@ -176,7 +176,7 @@ impl Oracle {
     }
 
     /// L2: everything has ended.
-    pub fn all_ended(&self, file: &Snapshot) {
+    pub(crate) fn all_ended(&self, file: &Snapshot) {
         for id in self.told.keys() {
             let view = file.delivery(*id).expect("readable").expect("it was there");
             let ended = matches!(view.delivery.state, State::Terminal { .. });
@@ -185,7 +185,7 @@ impl Oracle {
     }
 
     /// I14: nothing waits beyond its end by more than a sweep's interval.
-    pub fn none_overdue(&self, file: &Snapshot, now: Timestamp) {
+    pub(crate) fn none_overdue(&self, file: &Snapshot, now: Timestamp) {
         for (id, told) in &self.told {
             if now.since(told.expires_at).0 < 60_000 {
                 continue;
@@ -199,7 +199,7 @@ impl Oracle {
 }
 
 /// The body that a claimed delivery is sent with.
-pub fn loaded(found: Loaded) -> (String, Vec<u8>) {
+pub(crate) fn loaded(found: Loaded) -> (String, Vec<u8>) {
     match found {
         Loaded::Ready { delivery, body } => (delivery.sent_key(), body.0.to_vec()),
         Loaded::Damaged => panic!("nothing damages this disk"),

@@ -6,7 +6,7 @@ use crate::sim::rng::Rng;
 
 /// How a receiver behaves for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mood {
+pub(crate) enum Mood {
     Well,
     /// 429 with so many seconds.
     Limits(u64),
@@ -24,15 +24,15 @@ pub enum Mood {
 }
 
 /// What a receiver does with one request.
-pub struct Reply {
-    pub outcome: Outcome,
+pub(crate) struct Reply {
+    pub(crate) outcome: Outcome,
     /// Milliseconds from the request to its report.
-    pub after: u64,
+    pub(crate) after: u64,
 }
 
 impl Mood {
     /// Another mood, more often a good one.
-    pub fn any(rng: &mut Rng) -> Mood {
+    pub(crate) fn any(rng: &mut Rng) -> Mood {
         match rng.below(16) {
             0..=5 => Mood::Well,
             6 | 7 => Mood::Limits(rng.below(60)),
@@ -49,7 +49,7 @@ impl Mood {
     }
 
     /// The seconds that it asks for, if it asks.
-    pub fn asks(self) -> Option<u64> {
+    pub(crate) fn asks(self) -> Option<u64> {
         match self {
             Mood::Limits(seconds) | Mood::Unavailable(seconds) => Some(seconds),
             Mood::Well
@@ -63,7 +63,7 @@ impl Mood {
         }
     }
 
-    pub fn reply(self, rng: &mut Rng) -> Reply {
+    pub(crate) fn reply(self, rng: &mut Rng) -> Reply {
         let quick = 1 + rng.below(300);
         let (outcome, after) = match self {
             Mood::Well => (answered(204, None), quick),

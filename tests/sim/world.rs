@@ -20,7 +20,7 @@ const CONCURRENCY: u32 = 4;
 const BUSY: u64 = 600_000;
 
 /// What a run is made of; drawn from the seed.
-pub struct World {
+pub(crate) struct World {
     rng: Rng,
     disk: Disk,
     engine: Option<Engine>,
@@ -31,8 +31,8 @@ pub struct World {
     sequence: u64,
     slots: u32,
     steps: u64,
-    pub oracle: Oracle,
-    pub trace: u64,
+    pub(crate) oracle: Oracle,
+    pub(crate) trace: u64,
     faults: bool,
 }
 
@@ -82,7 +82,7 @@ fn policy() -> Policy {
 }
 
 impl World {
-    pub fn new(seed: u64) -> World {
+    pub(crate) fn new(seed: u64) -> World {
         let mut rng = Rng::new(seed);
         let destinations = 1 + rng.below(5) as usize;
         let slots = 2 + rng.below(12) as u32;
@@ -201,7 +201,7 @@ impl World {
     }
 
     /// Runs the whole history and checks it.
-    pub fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         while self.mono < BUSY {
             self.turn();
         }
@@ -282,7 +282,7 @@ impl World {
         let step = self.engine.as_mut().expect("open").step(now, batch).expect("this disk does not fail");
         for (id, _) in &step.cuts {
             self.oracle.fire("lease_expired");
-            self.oracle.in_flight.values_mut().for_each(|out| drop(out.remove(id)));
+            self.oracle.in_flight.values_mut().for_each(|out| _ = out.remove(id));
         }
         for report in &reports {
             self.oracle.reported(report, now.wall);

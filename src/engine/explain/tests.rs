@@ -1,3 +1,5 @@
+//! What is told of each thing that can hold a delivery back. No engine and no file: values only.
+
 use super::samples::{T0, delivery, destination, edit, gate, lease, waiting};
 use super::*;
 use crate::outcome::Hold;

@@ -1,3 +1,5 @@
+//! Every refusal as problem+json, and how long each says to wait.
+
 use super::*;
 use crate::model::DeliveryId;
 

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::http::body::too_large;
 use crate::http::error::{Code, Problem};
-use crate::http::fields::{Fields, cut, read_text};
+use crate::http::fields::{Fields, REPEATED, cut, read_text};
 use crate::model::{
     Header, IdempotencyKey, MAX_AGE_RANGE, MAX_CONTENT_TYPE, MAX_HEADERS, MAX_LABEL_NAME, MAX_LABEL_VALUE,
     MAX_LABELS, MAX_NOT_BEFORE, Name, NewBody, NewDelivery, header,
@@ -136,7 +136,7 @@ fn headers(fields: &mut Fields<'_>) -> Vec<Header> {
     for (name, value) in given {
         match read_header(&name, value) {
             Ok(header) if headers.iter().any(|one| one.name() == header.name()) => {
-                fields.fault(format!("headers.{}", cut(&name)), "given more than once");
+                fields.fault(format!("headers.{}", cut(&name)), REPEATED);
             }
             Ok(header) => headers.push(header),
             Err(detail) => fields.fault(format!("headers.{}", cut(&name)), detail),
@@ -164,7 +164,7 @@ fn labels(fields: &mut Fields<'_>) -> Vec<(String, String)> {
     for (name, value) in given {
         match read_label(&name, value) {
             Ok(_) if labels.iter().any(|(one, _)| *one == name) => {
-                fields.fault(format!("labels.{}", cut(&name)), "given more than once");
+                fields.fault(format!("labels.{}", cut(&name)), REPEATED);
             }
             Ok(value) => labels.push((name.into_owned(), value)),
             Err(detail) => fields.fault(format!("labels.{}", cut(&name)), detail),

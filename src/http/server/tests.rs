@@ -1,3 +1,5 @@
+//! The accept loop on a real socket: framing, limits, deadlines and panics.
+
 use super::*;
 use crate::http::body::{self, Bound};
 use axum::routing::{get, post};
@@ -89,6 +91,38 @@ async fn c096_lengths_that_lie() {
     check("content-length: 5, 6", "hello!", "400").await;
     check("content-length: 5\r\ncontent-length: 6", "hello!", "400").await;
     check("content-length: 5\r\nconnection: close", "hello", "200").await;
+}
+
+/// The answer is out long before the body is, and the client may write all of it.
+#[tokio::test]
+async fn who_is_refused_early_can_finish_and_read_the_answer() {
+    for (method, head) in
+        [("POST", "content-length: 8388608"), ("GET", "host: twice\r\ncontent-length: 8388608")]
+    {
+        let running = start(|_| {}).await;
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        let head = format!("{method} /body HTTP/1.1\r\nhost: localhost\r\n{head}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(&vec![b'x'; 8 * 1024 * 1024]).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+}
+
+/// Who goes on for ever is cut off.
+#[tokio::test]
+async fn what_is_read_after_a_refusal_is_bounded() {
+    let running = start(|_| {}).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    let head = b"POST /body HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10737418240\r\n\r\n";
+    stream.write_all(head).await.unwrap();
+    let piece = vec![b'x'; 1024 * 1024];
+    let mut written = 0;
+    while stream.write_all(&piece).await.is_ok() {
+        written += 1;
+        assert!(written < 1024, "a GiB was taken");
+    }
 }
 
 /// Five bytes are the body, the rest is the next request: a bad one.

@@ -96,7 +96,7 @@ pub(crate) fn decode_attempt(id: DeliveryId, n: u32, value: &[u8]) -> Result<Att
     unseal::<AttemptV1<'_>>(&attempt_key(id, n), value)?.into_attempt()
 }
 
-fn attempt_key(id: DeliveryId, n: u32) -> [u8; 20] {
+pub(super) fn attempt_key(id: DeliveryId, n: u32) -> [u8; 20] {
     let mut key = [0; 20];
     key[..16].copy_from_slice(&id.0.to_be_bytes());
     key[16..].copy_from_slice(&n.to_be_bytes());

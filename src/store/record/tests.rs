@@ -176,6 +176,20 @@ fn bytes_that_are_left_over_are_damage() {
     assert_eq!(decode_delivery(DeliveryId(7), &close(&7_u128.to_be_bytes(), value)), Err(Damaged));
 }
 
+/// What the fuzzer relies on: a record that reads otherwise the second time does not go unseen.
+#[test]
+fn a_record_that_does_not_stay_is_noticed() {
+    let value = encode_gate(DestNo(2), &gate());
+    let form = &value[1..value.len() - CRC_BYTES];
+    let (key, read) = (2_u32.to_be_bytes(), |value: &[u8]| decode_gate(DestNo(2), value));
+    assert!(stays(&key, form, read, |it| Ok(*it)));
+    for other in [Err(Damaged), Ok(GateRow::default())] {
+        assert!(!stays(&key, form, read, |_| other));
+        assert!(!stays(&key, &value, read, |_| other));
+    }
+    assert!(comes_back(form) && comes_back(b"") && comes_back(&value));
+}
+
 proptest! {
     /// Any bytes, even under a right checksum, are a record or damage, never a panic.
     #[test]

@@ -1,3 +1,5 @@
+//! What a list of deliveries may be asked for.
+
 use super::*;
 use crate::time::Timestamp;
 

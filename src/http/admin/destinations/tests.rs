@@ -1,3 +1,5 @@
+//! `If-Match`, and how a hold is written.
+
 use super::*;
 use crate::engine::explain::samples::{T0, destination};
 use axum::http::HeaderValue;

@@ -1,3 +1,5 @@
+//! A destination as it is given: defaults, changes, and every fault by its field.
+
 use super::*;
 use crate::engine::explain::samples::{destination, name};
 
@@ -18,9 +20,9 @@ fn patch(text: &str) -> Result<Destination, Problem> {
 
 const LEAST: &str = r#"{"tenant":"acme","url":"https://shop.example.com/hook"}"#;
 
-#[test]
-fn a_put_of_the_least_has_the_defaults() {
-    let want = Destination {
+/// What [`LEAST`] comes to.
+fn least() -> Destination {
+    Destination {
         tenant: name("acme"),
         url: "https://shop.example.com/hook".parse().unwrap(),
         concurrency_max: 8,
@@ -30,8 +32,12 @@ fn a_put_of_the_least_has_the_defaults() {
         headers: Vec::new(),
         allow_cidrs: Vec::new(),
         hold_scope: HoldScope::Destination,
-    };
-    assert_eq!(put(LEAST), Ok(want));
+    }
+}
+
+#[test]
+fn a_put_of_the_least_has_the_defaults() {
+    assert_eq!(put(LEAST), Ok(least()));
 }
 
 #[test]
@@ -42,8 +48,6 @@ fn a_put_of_everything() {
         "secrets":null,"tls":null,"allow_cidrs":["127.0.0.1/32"],"hold_scope":"delivery"}"#,
     );
     let want = Destination {
-        tenant: name("acme"),
-        url: "https://shop.example.com/hook".parse().unwrap(),
         concurrency_max: 2,
         policy: name("slow"),
         timeout: Millis(1_000),
@@ -51,6 +55,7 @@ fn a_put_of_everything() {
         headers: vec![Header::new("x-a", "1").unwrap(), Header::new("x-b", "2").unwrap()],
         allow_cidrs: vec!["127.0.0.1/32".parse().unwrap()],
         hold_scope: HoldScope::Delivery,
+        ..least()
     };
     assert_eq!(got, Ok(want));
 }

@@ -1,3 +1,5 @@
+//! Deliveries, attempts and the items of a batch as documents.
+
 use super::*;
 use crate::engine::explain::samples::{T0, delivery, edit, lease, waiting};
 use crate::outcome::{AttemptResult, Ending, NextReason};

@@ -1,3 +1,5 @@
+//! A destination with its live side as a document.
+
 use super::*;
 use crate::engine::explain::samples::{T0, destination, gate};
 use crate::outcome::{Hold, HoldReason};

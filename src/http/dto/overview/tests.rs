@@ -1,3 +1,5 @@
+//! The totals and the readiness as documents.
+
 use super::*;
 use crate::engine::explain::samples::{T0, name};
 use crate::engine::live::DestinationsLive;

@@ -1,3 +1,5 @@
+//! Batches: one by one, or refused as a whole.
+
 use super::*;
 use crate::engine::explain::samples::{T0, name};
 

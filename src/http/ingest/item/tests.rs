@@ -1,3 +1,5 @@
+//! One delivery as JSON: the least, the most, and every fault by its field.
+
 use super::*;
 use crate::engine::explain::samples::{T0, name};
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! A raw body whose delivery is told by headers.
+
 use super::*;
 use crate::engine::explain::samples::{T0, name};
 use crate::http::error::Code;
