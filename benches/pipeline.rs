@@ -20,7 +20,7 @@ use duehook::driver::{self, Custody};
 use duehook::engine::{Engine, Limits, Retention, Seed};
 use duehook::http::{self, App, Build};
 use duehook::sender::{Config, Sender};
-use duehook::store::{Opening, Owner, open};
+use duehook::store::{Opening, Owner};
 use duehook::time::Millis;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
@@ -276,7 +276,7 @@ async fn serve(data: &Path, retention: bool) -> (String, String, driver::Driver)
     let clock = Clock::start();
     let now = clock.now();
     let opening = Opening { region: &settings.region, now: now.wall, uuid: [7; 16] };
-    let opened = open::open(data, "bench", &opening, |_| {}).unwrap();
+    let opened = duehook::store::open(data, "bench", &opening, |_| {}).unwrap();
     let engine = Engine::open(opened, limits(&settings, retention), Seed { run: 7 }, now).unwrap();
     let owner = Owner::beside(data);
     let custody = Custody { path: data.to_owned(), host: "bench".into(), owner, run: now.wall };

@@ -1,4 +1,74 @@
-//! duehook
+//! duehook: accepted webhook deliveries are on disk before the answer leaves, are sent when they
+//! are due, and end in one recorded outcome. One process, one file, one region.
+//!
+//! # The picture
+//!
+//! ```text
+//!    producers ── http/ingest ─┐                      ┌─ http/admin, cli, status page
+//!                              ▼ accepts              ▼ commands · queries · snapshots · Live
+//!    clock, threads ──────  driver ◄── Report ──── sender ──HTTP──► receivers
+//!                              │  ▲                    ▲
+//!               step(now, batch)  Step{replies, dispatches}
+//!                              ▼  │
+//!                            engine   one thread, sans-io: no clock, no socket, no tokio
+//!                        ┌─────┴─────┐
+//!                     schedule      store (redb)     pure: delivery · outcome · policy · sign
+//! ```
+//!
+//! A step is one transaction: reports, commands, sweeps, accepts, claims, one commit; then the
+//! replies and the sends that it made true. Read [`engine`] for its order, [`store`] for what is
+//! on disk, [`schedule`] for who is next, [`outcome::decide`] for what an answer means, and
+//! [`delivery::next`] for what may happen to a delivery.
+//!
+//! # Invariants
+//!
+//! `store::check` and the simulation (`tests/sim`) assert them after every step and every crash.
+//!
+//! 1. A 202 means that the delivery is on disk. No reply leaves before the commit that makes it true.
+//! 2. A waiting delivery has exactly one row in `due`, a leased one exactly one in `leases`, an
+//!    ended one exactly one in `finished`, and nothing has two of them.
+//! 3. A delivery has at most one live lease. A report under another changes nothing, unless it is
+//!    a 2xx for what has not ended.
+//! 4. One lease is at most one request: no redirects, no retries in the transport.
+//! 5. Id, key and bytes are the same in every attempt, across restarts; attempt numbers only rise.
+//! 6. Nothing is sent before its due time, nor while its destination is held, paused or disabled.
+//! 7. A claim reads `due` and nothing else; no record of a blocked destination is read. A 429
+//!    writes a fixed number of rows, whatever waits.
+//! 8. The engine reads no clock and never waits for the network; the sender never sees the store.
+//! 9. Only `store/mod.rs` begins and commits; only `driver/clock.rs` reads time; only `config.rs`
+//!    reads the environment.
+//! 10. Everything that can grow has a named bound, and full is a refusal, not a wait.
+//! 11. A storage error ends the process (75) with nothing of its step answered; a file that is
+//!     damaged, newer or another region's is refused (78) unchanged.
+//!
+//! # Decisions
+//!
+//! What was decided otherwise than first designed, or where the design was silent, and why.
+//!
+//! - **A key's row goes with its record** rather than by a sweep of its own: record and index rows
+//!   then change in one function, `check` can demand the exact rows, and retention reads the
+//!   record in any case.
+//! - **Waiting is counted by second**, not by minute: a retry due in five seconds would otherwise
+//!   be shown as ready for up to a minute. RAM is bounded by the distinct seconds in which
+//!   anything is due.
+//! - **The count after an open is paged inside steps** (2,048 rows a step, read only): it is exact
+//!   at every moment, needs no reader, and pins no page of the file.
+//! - **Held work is split by lane**: which of a held destination's rows are due is not known row by
+//!   row; what was attempted before is taken to be due later. `ready + held + delayed` is exact.
+//! - **The record says waiting while it is leased**; a lease row tells the difference. A claim
+//!   writes a lease and removes a due row, and does not touch the record.
+//! - **A hold merges to the later end on both clocks** (simulation seed 463): after a step of the
+//!   wall clock, the later one by monotonic time may be the earlier one on disk.
+//! - **A lease that ends without a report counts as an interruption**, as a dead process does: five
+//!   in a row are quarantined, and a report of any kind sets the count back.
+//! - **Any answer widens a new gate**, a 500 too: it shows that somebody is there. Silence does not,
+//!   and a hold sets it back to one.
+//! - **A request that does not fit is refused whole**, but for items that repeat what is stored.
+//! - **The runtime is woken once a step** with all replies and sends, and the engine only while it
+//!   waits: a wake-up from outside is a system call, and one a report cost a quarter of the rate.
+//! - **Two-digit years follow `httpdate`** (70-99 are 19xx); a fraction of a second rounds up; a
+//!   weekday that is wrong makes a date invalid.
+
 pub mod cli;
 pub mod config;
 pub mod delivery;
