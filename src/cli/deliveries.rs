@@ -92,9 +92,18 @@ fn row(output: &Output, delivery: &Delivery) -> Vec<Cell> {
         Cell::new(delivery.destination.as_deref().unwrap_or("-")),
         Cell::new(delivery.attempts),
         Cell::new(delivery.last.as_ref().map_or("-".into(), last)),
-        Cell::new(output.when(delivery.next_attempt_at.as_deref())),
+        Cell::new(next(output, delivery)),
         Cell::new(output.when(delivery.created_at.as_deref())),
     ]
+}
+
+/// When it goes out: what its destination's hold says goes over its own due time.
+fn next(output: &Output, delivery: &Delivery) -> String {
+    match (&delivery.held_until, delivery.next_attempt_at.as_deref()) {
+        (Some(until), Some(_)) => format!("held, {}", output.when(Some(until))),
+        (None, Some(due)) if delivery.state == "ready" => format!("due {}", output.when(Some(due))),
+        (_, due) => output.when(due),
+    }
 }
 
 fn last(last: &Last) -> String {
@@ -146,7 +155,7 @@ fn fields(output: &Output, delivery: &Delivery) -> Vec<(&'static str, String)> {
         ("created", output.at(delivery.created_at.as_deref())),
         ("first attempt", output.at(delivery.first_attempt_at.as_deref())),
         ("next attempt", next_in_words(output, delivery)),
-        ("held until", output.at(delivery.held_until.as_deref())),
+        ("held until", held_in_words(output, delivery)),
         ("expires", output.at(delivery.expires_at.as_deref())),
         ("finished", output.at(delivery.finished_at.as_deref())),
         ("body", delivery.payload.as_ref().map_or("-".into(), body_in_words)),
@@ -174,9 +183,17 @@ fn last_in_words(output: &Output, one: &Last) -> String {
 
 fn next_in_words(output: &Output, delivery: &Delivery) -> String {
     let at = output.at(delivery.next_attempt_at.as_deref());
+    let due = if delivery.state == "ready" { "due since " } else { "" };
     match &delivery.next_reason {
-        Some(reason) if at != "-" => format!("{at}, {reason}"),
+        Some(reason) if at != "-" => format!("{due}{at}, {reason}"),
         Some(_) | None => at,
+    }
+}
+
+fn held_in_words(output: &Output, delivery: &Delivery) -> String {
+    match &delivery.held_until {
+        Some(until) => format!("{}: its destination lets nothing through", output.at(Some(until))),
+        None => "-".into(),
     }
 }
 
