@@ -218,11 +218,13 @@ pub(super) async fn explain(client: &Client, output: &Output, id: &str) -> Resul
         let detail = block.detail.as_deref().unwrap_or("");
         write(format!("  {}{until} {detail}", block.kind).trim_end())?;
     }
+    let waits = !matches!(why.verdict.as_str(), "terminal" | "in_flight");
     match (&why.earliest, why.ahead) {
+        (None, _) if !waits => Ok(()),
         (None, None) => Ok(()),
         (earliest, ahead) => write(&sheet(vec![
             ("earliest", output.at(earliest.as_deref())),
-            ("ahead of it", ahead.map_or("-".into(), |ahead| ahead.to_string())),
+            ("ahead of it", ahead.filter(|_| waits).map_or("-".into(), |ahead| ahead.to_string())),
         ])),
     }
 }
