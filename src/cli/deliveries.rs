@@ -266,7 +266,7 @@ fn attempt_row(output: &Output, attempt: &Attempt) -> Vec<Cell> {
 
 fn asked_in_words(asked: &super::wire::RetryAfter) -> String {
     let Some(raw) = &asked.raw else { return "-".into() };
-    let applied = asked.applied_ms.map(|ms| format!(" = {}", super::output::length(crate::time::Millis(ms))));
+    let applied = asked.applied_ms.map(|ms| format!(" → {}", super::output::length(crate::time::Millis(ms))));
     let clamped = asked.clamped.as_ref().map(|end| format!(", {end}")).unwrap_or_default();
     format!("{raw}{}{clamped}", applied.unwrap_or_default())
 }
