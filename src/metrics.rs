@@ -224,7 +224,7 @@ impl Families<'_> {
     ) -> Encoded {
         let mut it = self.0.encode_descriptor(name, help, unit.as_ref(), MetricType::Histogram)?;
         for (labels, value) in rows {
-            let bounds = value.bounds.iter().copied().chain([f64::MAX]);
+            let bounds = value.bounds.iter().copied().chain([f64::INFINITY]);
             let buckets: Vec<_> = bounds.zip(value.buckets.iter().copied()).collect();
             let mut family = it.encode_family(labels)?;
             family.encode_histogram::<NoLabelSet>(value.sum, value.count(), &buckets, None)?;
@@ -250,6 +250,7 @@ mod tests {
             "duehook_store_bytes 4096.0",
             "duehook_attempts_total{result=\"rate_limited\"} 0",
             "duehook_attempt_duration_seconds_count 0",
+            "duehook_attempt_duration_seconds_bucket{le=\"+Inf\"} 0",
             "duehook_destinations{state=\"held\"} 0.0",
             "# UNIT duehook_attempt_duration_seconds seconds",
         ] {

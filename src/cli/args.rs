@@ -280,7 +280,7 @@ pub(super) struct Hold {
     /// How long it lasts
     #[arg(long = "for", id = "for_", value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub length: Option<Duration>,
-    /// Kept and shown with the hold
+    /// Why; this version checks it but does not keep it
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
 }

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use super::fault::{Fault, Problem, Refusal};
+use crate::http::NO_ROUTE;
 
 /// A page of 1,000 deliveries takes well under a second; this is for a server that hangs.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -85,10 +86,12 @@ impl Client {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
         let text = response.text().await.map_err(|error| self.unreachable(&error))?;
+        let text = text.trim_end().to_owned();
         if status.is_success() {
             return Ok(Answer { status: status.as_u16(), text });
         }
         match serde_json::from_str::<Problem>(&text) {
+            Ok(problem) if problem.detail.as_deref() == Some(NO_ROUTE) => Err(self.not_duehook()),
             Ok(problem) if !problem.code.is_empty() => {
                 Err(Fault::Problem(Box::new(Refusal { problem, text, hint: None })))
             }

@@ -92,9 +92,18 @@ fn row(output: &Output, delivery: &Delivery) -> Vec<Cell> {
         Cell::new(delivery.destination.as_deref().unwrap_or("-")),
         Cell::new(delivery.attempts),
         Cell::new(delivery.last.as_ref().map_or("-".into(), last)),
-        Cell::new(output.when(delivery.next_attempt_at.as_deref())),
+        Cell::new(next(output, delivery)),
         Cell::new(output.when(delivery.created_at.as_deref())),
     ]
+}
+
+/// When it goes out: what its destination's hold says goes over its own due time.
+fn next(output: &Output, delivery: &Delivery) -> String {
+    match (&delivery.held_until, delivery.next_attempt_at.as_deref()) {
+        (Some(until), Some(_)) => format!("held, {}", output.when(Some(until))),
+        (None, Some(due)) if delivery.state == "ready" => format!("due {}", output.when(Some(due))),
+        (_, due) => output.when(due),
+    }
 }
 
 fn last(last: &Last) -> String {
@@ -146,7 +155,7 @@ fn fields(output: &Output, delivery: &Delivery) -> Vec<(&'static str, String)> {
         ("created", output.at(delivery.created_at.as_deref())),
         ("first attempt", output.at(delivery.first_attempt_at.as_deref())),
         ("next attempt", next_in_words(output, delivery)),
-        ("held until", output.at(delivery.held_until.as_deref())),
+        ("held until", held_in_words(output, delivery)),
         ("expires", output.at(delivery.expires_at.as_deref())),
         ("finished", output.at(delivery.finished_at.as_deref())),
         ("body", delivery.payload.as_ref().map_or("-".into(), body_in_words)),
@@ -174,9 +183,17 @@ fn last_in_words(output: &Output, one: &Last) -> String {
 
 fn next_in_words(output: &Output, delivery: &Delivery) -> String {
     let at = output.at(delivery.next_attempt_at.as_deref());
+    let due = if delivery.state == "ready" { "due since " } else { "" };
     match &delivery.next_reason {
-        Some(reason) if at != "-" => format!("{at}, {reason}"),
+        Some(reason) if at != "-" => format!("{due}{at}, {reason}"),
         Some(_) | None => at,
+    }
+}
+
+fn held_in_words(output: &Output, delivery: &Delivery) -> String {
+    match &delivery.held_until {
+        Some(until) => format!("{}: its destination lets nothing through", output.at(Some(until))),
+        None => "-".into(),
     }
 }
 
@@ -201,11 +218,13 @@ pub(super) async fn explain(client: &Client, output: &Output, id: &str) -> Resul
         let detail = block.detail.as_deref().unwrap_or("");
         write(format!("  {}{until} {detail}", block.kind).trim_end())?;
     }
+    let waits = !matches!(why.verdict.as_str(), "terminal" | "in_flight");
     match (&why.earliest, why.ahead) {
+        (None, _) if !waits => Ok(()),
         (None, None) => Ok(()),
         (earliest, ahead) => write(&sheet(vec![
             ("earliest", output.at(earliest.as_deref())),
-            ("ahead of it", ahead.map_or("-".into(), |ahead| ahead.to_string())),
+            ("ahead of it", ahead.filter(|_| waits).map_or("-".into(), |ahead| ahead.to_string())),
         ])),
     }
 }
@@ -247,7 +266,7 @@ fn attempt_row(output: &Output, attempt: &Attempt) -> Vec<Cell> {
 
 fn asked_in_words(asked: &super::wire::RetryAfter) -> String {
     let Some(raw) = &asked.raw else { return "-".into() };
-    let applied = asked.applied_ms.map(|ms| format!(" = {}", super::output::length(crate::time::Millis(ms))));
+    let applied = asked.applied_ms.map(|ms| format!(" → {}", super::output::length(crate::time::Millis(ms))));
     let clamped = asked.clamped.as_ref().map(|end| format!(", {end}")).unwrap_or_default();
     format!("{raw}{}{clamped}", applied.unwrap_or_default())
 }

@@ -65,7 +65,7 @@ async fn ls(
     query.extend(tenant.map(|tenant| ("tenant", tenant)));
     query.extend(state.map(|state| ("state", state)));
     let mut shown =
-        table(&["id", "tenant", "state", "url", "in flight", "waiting", "held", "streak", "success"]);
+        table(&["id", "tenant", "state", "url", "in flight", "waiting", "held", "failures", "last success"]);
     let mut cursor = None;
     loop {
         let page = page(client, &query, cursor).await?;
@@ -145,7 +145,7 @@ fn fields(output: &Output, one: &Destination) -> Vec<(&'static str, String)> {
         ("hold reason", text(&one.hold_reason)),
         ("last success", at(&one.last_success_at)),
         ("failing since", at(&one.failing_since)),
-        ("failure streak", number(one.failure_streak)),
+        ("failures in a row", number(one.failure_streak)),
         ("policy", text(&one.policy)),
         ("timeout", time(one.timeout_ms)),
         ("connect timeout", time(one.connect_timeout_ms)),
@@ -208,11 +208,30 @@ async fn rm(client: &Client, output: &Output, one: &Named) -> Result<(), Fault> 
     let Some(detail) = work_waiting(&fault) else { return Err(fault) };
     output.confirm(&format!("{}: {detail}. Cancel that work and remove it?", one.name))?;
     let query = [("waiting", "cancel".to_owned())];
-    let answer = client.answer(client.request_with(Method::DELETE, &path, &query)).await?;
+    let answer = match client.answer(client.request_with(Method::DELETE, &path, &query)).await {
+        Ok(answer) => answer,
+        Err(refused) if is_not_supported(&refused) => return Err(with_work(fault, &one.name)),
+        Err(other) => return Err(other),
+    };
     match answer.status {
         202 => output.either(|| answer.text.clone(), || format!("{}: its work is being cancelled", one.name)),
         _ => removed(output, &one.name),
     }
+}
+
+/// The server cannot cancel a destination's work for the removal.
+fn is_not_supported(fault: &Fault) -> bool {
+    matches!(fault, Fault::Problem(refusal) if refusal.problem.errors.iter().any(|one| one.field == "waiting"))
+}
+
+/// The refusal with the way there is.
+fn with_work(fault: Fault, name: &str) -> Fault {
+    let Fault::Problem(mut refusal) = fault else { return fault };
+    refusal.hint = Some(format!(
+        "this server does not cancel them for you: cancel each that duehook ls --destination {name} \
+         --state ready,leased,delayed shows, or keep them and stop it with duehook dest disable {name}"
+    ));
+    Fault::Problem(refusal)
 }
 
 /// What the server says of the work that is in the way, if that is what it says.

@@ -91,7 +91,10 @@ impl Fault {
                 format!("no answer from {admin}: {reason}")
             }
             Fault::NotDuehook { admin } => {
-                format!("what answers at {admin} is not duehook's admin listener")
+                format!(
+                    "what answers at {admin} is not duehook's admin listener, or is another version; \
+                     serve prints where its admin listener is"
+                )
             }
             Fault::Unconfirmed(what) | Fault::Local(what) | Fault::Usage(what) => what.clone(),
             Fault::Config(error) => error.to_string(),
@@ -121,7 +124,8 @@ impl Fault {
 impl Problem {
     fn sentence(&self, hint: Option<&str>) -> String {
         let mut text = self.detail.clone().unwrap_or_else(|| self.title.clone());
-        for FieldError { field, detail } in &self.errors {
+        let told = |error: &&FieldError| !text.contains(&error.detail);
+        for FieldError { field, detail } in self.errors.iter().filter(told).collect::<Vec<_>>() {
             text.push_str(&format!("\n  {field}: {detail}"));
         }
         if let Some(hint) = hint {

@@ -4,7 +4,7 @@ use super::client::Client;
 use super::fault::Fault;
 use super::wire::{Destination, Page};
 
-/// More edits than this and it is another name.
+/// More edits than this, or than one in three letters, and it is another name.
 const MAX_EDITS: usize = 2;
 /// So many suggestions help; more are a list.
 const MAX_SHOWN: usize = 3;
@@ -31,7 +31,9 @@ async fn hint(client: &Client, name: &str) -> Option<String> {
 fn near<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let measured = names.map(|other| (strsim::osa_distance(name, other), other));
     let mut close: Vec<_> = measured
-        .filter(|(edits, other)| *edits <= MAX_EDITS || (name.len() > 2 && other.starts_with(name)))
+        .filter(|(edits, other)| {
+            *edits <= MAX_EDITS.min(name.len() / 3) || (name.len() > 2 && other.starts_with(name))
+        })
         .collect();
     close.sort_unstable();
     close.into_iter().take(MAX_SHOWN).map(|(_, other)| other).collect()
@@ -51,5 +53,6 @@ mod tests {
         check("shop", &["shop-eu", "shop-us", "shop-eu-archive"]);
         check("biling", &["billing"]);
         check("nothing-like-it", &[]);
+        check("shot", &["shop-eu"; 0]);
     }
 }

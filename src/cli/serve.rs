@@ -27,6 +27,9 @@ const CUT_TIME: Millis = Millis(1_000);
 const TEMPORARY: u8 = 75;
 /// A restart will not help: config, region, format or a corrupt file (`EX_CONFIG`).
 const CONFIG: u8 = 78;
+/// What helps when an address is taken.
+const LISTEN_HINT: &str = "set another with DUEHOOK_INGEST__LISTEN or DUEHOOK_ADMIN__LISTEN, or listen in the \
+                           config file's tables [ingest] and [admin]";
 /// Slots need descriptors, and so does everything else.
 const SLOTS_SHARE: u64 = 4;
 
@@ -37,7 +40,7 @@ enum ServeError {
     Open(#[from] OpenError),
     #[error("the store failed: {0}")]
     Store(#[from] store::StoreError),
-    #[error("cannot listen on {address}: {error}")]
+    #[error("cannot listen on {address}: {error}; {LISTEN_HINT}")]
     Listen { address: SocketAddr, error: std::io::Error },
     #[error("{0}")]
     Config(String),
@@ -228,10 +231,12 @@ fn announce(settings: &Settings, [ingest, admin, metrics]: Addresses) {
 }
 
 fn first_delivery(ingest: SocketAddr, admin: SocketAddr) -> String {
+    // As it was called, so that the line can be pasted.
+    let program = std::env::args().next().unwrap_or_else(|| "duehook".to_owned());
     format!(
         "
 A first delivery: start the test receiver in another terminal,
-    duehook receiver
+    {program} receiver
 then tell duehook of it and send it something:
     curl -X PUT http://{admin}/v1/destinations/demo -H 'content-type: application/json' \\
          -d '{{\"tenant\":\"demo\",\"url\":\"http://127.0.0.1:9000/ok\",\"allow_cidrs\":[\"127.0.0.1/32\"]}}'

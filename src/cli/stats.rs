@@ -28,7 +28,9 @@ pub(super) async fn stats(client: &Client, output: &Output) -> Result<(), Fault>
         "first p95",
         "window",
     ]);
-    for (name, class) in &stats.classes {
+    let mut classes: Vec<_> = stats.classes.iter().collect();
+    classes.sort_by_key(|(_, class)| class.window_ms);
+    for (name, class) in classes {
         shown.add_row(row(name, class));
     }
     write(&format!("\n{}\n\n{}", printed(&shown), forecast(&stats)))
@@ -73,7 +75,7 @@ fn forecast(stats: &Stats) -> String {
     let within = |minutes: usize| stats.forecast.iter().take(minutes).map(|minute| minute.due).sum::<u64>();
     let fullest = stats.forecast.iter().max_by_key(|minute| minute.due);
     let peak = fullest.filter(|minute| minute.due > 0);
-    let peak = peak.map(|minute| format!(", most ({}) in the minute of {}", minute.due, minute.from));
+    let peak = peak.map(|minute| format!(", most ({}) in the minute from {}", minute.due, minute.from));
     format!(
         "due in the next 5 m: {}, in the next hour: {}{}",
         within(5),
@@ -105,7 +107,7 @@ mod tests {
         }
         assert_eq!(
             forecast(&stats),
-            "due in the next 5 m: 7, in the next hour: 7, most (5) in the minute of 2026-01-15T12:01:00.000Z"
+            "due in the next 5 m: 7, in the next hour: 7, most (5) in the minute from 2026-01-15T12:01:00.000Z"
         );
         assert_eq!(row("routine", &stats.classes["routine"]).len(), 10);
     }

@@ -110,9 +110,19 @@ impl Scene {
         let mut news = interval(NEWS);
         while Instant::now() < end && self.a.count() < everything {
             news.tick().await;
-            voice.say(&format!("A has had {} requests, B {}", self.a.count(), self.b.count()));
+            voice.say(&self.standing());
             wait_until(NEWS, async || self.a.count() >= everything).await;
         }
+    }
+
+    fn standing(&self) -> String {
+        let refused = self.a.received().first().map(|first| self.a.started() + first.at);
+        let left = refused.map_or(Duration::ZERO, |at| (at + HOLD).saturating_duration_since(Instant::now()));
+        let held = match left.is_zero() {
+            true => "A may be asked again".to_owned(),
+            false => format!("A wants {:.1} s more without one", left.as_secs_f64()),
+        };
+        format!("requests so far: A {}, B {}; {held}", self.a.count(), self.b.count())
     }
 
     async fn judge(&self, voice: &mut Voice) -> Result<(), DrillError> {

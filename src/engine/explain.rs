@@ -3,7 +3,7 @@
 //! Pure: it looks at what was read and decides nothing. Where the scheduler holds something back,
 //! it says so under the name that the API has for it.
 
-use crate::delivery::{Lease, State};
+use crate::delivery::{Attempt, Lease, State};
 use crate::model::DestinationState;
 use crate::outcome::{Ending, HoldReason, NextReason};
 use crate::schedule::GateView;
@@ -96,11 +96,11 @@ pub fn explain(
     now: Timestamp,
 ) -> Explanation {
     match (view.delivery.state, view.lease) {
-        (State::Terminal { outcome, at, step: _ }, _) => ended(outcome, at),
+        (State::Terminal { outcome, at, step: _ }, _) => ended(view, outcome, at),
         (State::Waiting { .. }, Some(lease)) => in_flight(view, lease),
         (State::Waiting { due, reason, lane: _ }, None) => {
             let mut blocked_by = Vec::new();
-            blocked_by.extend(not_due(due, reason, now));
+            blocked_by.extend(not_due(view, due, reason, now));
             blocked_by.extend(stopped(destination));
             blocked_by.extend(held(view, gate, now));
             blocked_by.extend(at_limit(gate));
@@ -110,20 +110,31 @@ pub fn explain(
     }
 }
 
-fn ended(outcome: Ending, at: Timestamp) -> Explanation {
+fn ended(view: &DeliveryView, outcome: Ending, at: Timestamp) -> Explanation {
+    let last = view.delivery.log.last().map_or("no attempt was made".to_owned(), seen);
     let summary = match outcome {
-        Ending::Delivered => format!("It was delivered at {at}."),
-        Ending::Rejected => format!("It ended at {at}: the receiver refused it for good."),
-        Ending::Exhausted => format!("It ended at {at}: it had failed as often as it may."),
-        Ending::Expired => format!("It expired at {at} before it could be delivered."),
-        Ending::Cancelled => format!("It was cancelled at {at}."),
-        Ending::PayloadGone => format!("It ended at {at}: its body was gone."),
-        Ending::DestinationGone => format!("It ended at {at}: the receiver said that the address is gone."),
+        Ending::Delivered => format!("It was delivered at {at} ({last})."),
+        Ending::Rejected => format!("It ended at {at}: the receiver refused it for good ({last})."),
+        Ending::Exhausted => {
+            format!("It ended at {at}: it had failed as often as max_failures allows ({last}).")
+        }
+        Ending::Expired => format!("It expired at {at} before it could be delivered ({last})."),
+        Ending::Cancelled => format!("It was cancelled at {at} ({last})."),
+        Ending::PayloadGone => format!("It ended at {at}: its body was gone ({last})."),
+        Ending::DestinationGone => {
+            format!("It ended at {at}: the receiver said that the address is gone ({last}).")
+        }
         Ending::Quarantined => {
-            format!("It was quarantined at {at} and is not sent until an operator retries it.")
+            format!("It was quarantined at {at} and is not sent until an operator retries it ({last}).")
         }
     };
     Explanation { verdict: Verdict::Terminal, summary, blocked_by: Vec::new(), earliest: None, ahead: 0 }
+}
+
+/// An attempt in a few words: `attempt 2: server_error 503`.
+fn seen(attempt: &Attempt) -> String {
+    let status = attempt.status.map(|status| format!(" {status}")).unwrap_or_default();
+    format!("attempt {}: {}{status}", attempt.n, attempt.result.as_str())
 }
 
 fn in_flight(view: &DeliveryView, lease: Lease) -> Explanation {
@@ -136,18 +147,34 @@ fn in_flight(view: &DeliveryView, lease: Lease) -> Explanation {
     Explanation { verdict: Verdict::InFlight, summary, blocked_by: Vec::new(), earliest: None, ahead: 0 }
 }
 
-fn not_due(due: Timestamp, reason: NextReason, now: Timestamp) -> Option<Blocked> {
+fn not_due(view: &DeliveryView, due: Timestamp, reason: NextReason, now: Timestamp) -> Option<Blocked> {
+    let last = view.delivery.log.last();
     let detail = match reason {
-        NextReason::New => "it is new",
-        NextReason::Scheduled => "the producer asked for this time (not_before)",
-        NextReason::RateLimited => "the receiver answered 429",
-        NextReason::Backoff => "the last attempt failed and the policy's backoff runs",
-        NextReason::Payload => "its payload reference could not be read",
-        NextReason::LeaseExpired => "its last attempt ended without a report",
-        NextReason::SenderRestart => "its last attempt was in flight when the server stopped",
-        NextReason::Operator => "an operator set this time",
+        NextReason::New => "it is new".to_owned(),
+        NextReason::Scheduled => "the producer asked for this time (not_before)".to_owned(),
+        NextReason::RateLimited => rate_limited(last),
+        NextReason::Backoff => {
+            let last = last.map(|last| format!(" ({})", seen(last))).unwrap_or_default();
+            format!("the last attempt failed{last} and the policy's backoff runs")
+        }
+        NextReason::Payload => "its payload reference could not be read".to_owned(),
+        NextReason::LeaseExpired => "its last attempt ended without a report".to_owned(),
+        NextReason::SenderRestart => "its last attempt was in flight when the server stopped".to_owned(),
+        NextReason::Operator => "an operator set this time".to_owned(),
     };
-    (due > now).then(|| Blocked { kind: BlockKind::NotDue, until: Some(due), detail: detail.to_owned() })
+    (due > now).then_some(Blocked { kind: BlockKind::NotDue, until: Some(due), detail })
+}
+
+/// What the receiver asked for is told as it stood in the answer.
+fn rate_limited(last: Option<&Attempt>) -> String {
+    let asked = last.and_then(|last| last.retry_after.as_ref());
+    match asked.map(|asked| (asked.asked, asked.raw.as_deref())) {
+        Some((Some(_), Some(raw))) => format!("the receiver answered 429 with Retry-After: {raw}"),
+        Some((None, Some(_))) => {
+            "the receiver answered 429 with a Retry-After that names no time, so the backoff runs".to_owned()
+        }
+        Some((_, None)) | None => "the receiver answered 429".to_owned(),
+    }
 }
 
 fn stopped(destination: Option<&DestinationView>) -> Option<Blocked> {
@@ -180,11 +207,11 @@ fn held(view: &DeliveryView, gate: Option<&GateView>, now: Timestamp) -> Option<
 
 fn held_for(reason: HoldReason) -> &'static str {
     match reason {
-        HoldReason::RateLimited => "the receiver answered 429: everything for this destination waits",
+        HoldReason::RateLimited => "the receiver answered 429, and everything for this destination waits",
         HoldReason::Unavailable => {
-            "the receiver answered 503 and named a time: everything for this destination waits"
+            "the receiver answered 503 and named a time, and everything for this destination waits"
         }
-        HoldReason::Operator => "an operator holds this destination",
+        HoldReason::Operator => "an operator holds this destination (release ends that)",
     }
 }
 
@@ -205,8 +232,9 @@ fn waiting(view: &DeliveryView, blocked_by: Vec<Blocked>, ahead: usize, now: Tim
     let last = blocked_by.iter().max_by_key(|one| (is_open_ended(one), one.until));
     let (verdict, summary) = match (last, earliest) {
         (None, _) => (Verdict::Starting, starting(ahead)),
-        (Some(_), Some(at)) if at >= expires => {
-            (Verdict::ExpiresFirst, format!("It will expire at {expires}, before it may be sent at {at}."))
+        (Some(one), Some(at)) if at >= expires => {
+            let why = format!("it may not be sent before {at} because {}", one.detail);
+            (Verdict::ExpiresFirst, format!("It will expire at {expires} unsent: {why}."))
         }
         (Some(one), at) => (Verdict::Waiting, waits(one, at, expires)),
     };
@@ -241,7 +269,20 @@ fn waits(blocked: &Blocked, earliest: Option<Timestamp>, expires: Timestamp) -> 
     match (blocked.until, earliest) {
         (Some(until), _) => format!("It waits until {until} because {detail}."),
         (None, Some(_)) => format!("It is due and waits because {detail}."),
-        (None, None) => format!("It waits because {detail}; it expires at {expires}."),
+        (None, None) => {
+            format!("It waits because {detail}. It goes on {}, and expires at {expires}.", next_step(blocked))
+        }
+    }
+}
+
+/// What ends a wait that has no time of its own.
+fn next_step(blocked: &Blocked) -> &'static str {
+    match blocked.kind {
+        BlockKind::Paused => "once someone resumes the destination",
+        BlockKind::Disabled => "once someone enables or makes the destination again",
+        BlockKind::NotDue | BlockKind::DestinationHold | BlockKind::Concurrency | BlockKind::Slots => {
+            "by itself"
+        }
     }
 }
 

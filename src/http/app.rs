@@ -156,13 +156,14 @@ pub fn ok(document: &impl Serialize) -> Response<Body> {
     answer(StatusCode::OK, document)
 }
 
-/// A document with a status.
+/// A document with a status; it ends with a line end, for those who read it in a terminal.
 #[must_use]
 pub fn answer(status: StatusCode, document: &impl Serialize) -> Response<Body> {
     let mut text = Vec::with_capacity(1024);
     if serde_json::to_writer(&mut text, document).is_err() {
         return Problem::new(Code::Internal, "the answer could not be written").into_response();
     }
+    text.push(b'\n');
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, JSON);

@@ -76,7 +76,9 @@ fn bounded(have: usize, most: usize) -> Result<(), Problem> {
 /// 413: names the bound and the way out.
 #[must_use]
 pub fn too_large(most: usize) -> Problem {
-    let detail = format!("more than {most} bytes: store it elsewhere and send a link to it");
+    let detail = format!(
+        "more than {most} bytes: store it elsewhere and send a link to it (ingest.max_payload sets the bound)"
+    );
     Problem::new(Code::PayloadTooLarge, detail)
 }
 
@@ -116,7 +118,8 @@ pub fn json_kind(headers: &HeaderMap) -> Result<Json, Problem> {
 /// 415 with the remedy for curl.
 #[must_use]
 pub fn not_json() -> Problem {
-    Problem::new(Code::ContentType, "this route takes JSON: send the header content-type: application/json")
+    let detail = "this route takes JSON and has to be told so (curl: -H 'content-type: application/json')";
+    Problem::new(Code::ContentType, detail)
 }
 
 fn refuse_encoding(headers: &HeaderMap) -> Result<(), Problem> {

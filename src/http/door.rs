@@ -37,7 +37,8 @@ impl Door {
     pub fn admit<B>(&self, request: &Request<B>) -> Result<(), Problem> {
         let host = host(request.headers(), request.uri())?;
         if !is_loopback(host) && !self.allows(host) {
-            let detail = "the Host header is neither a loopback name nor in allowed_hosts";
+            let detail =
+                "the Host header is neither a loopback name nor one of this listener's allowed_hosts";
             return Err(Problem::new(Code::HostNotAllowed, detail).closing());
         }
         same_origin(request.method(), request.headers(), host)?;
@@ -103,7 +104,8 @@ fn same_origin(method: &Method, headers: &HeaderMap, host: &str) -> Result<(), P
     if headers.get_all(header::ORIGIN).iter().all(|value| own(value.as_bytes())) {
         return Ok(());
     }
-    Err(Problem::new(Code::OriginNotAllowed, "the Origin header names another site").closing())
+    Err(Problem::new(Code::OriginNotAllowed, "the Origin header names another site; programs leave it out")
+        .closing())
 }
 
 fn own_headers(headers: &HeaderMap, path: &str) -> Result<(), Problem> {

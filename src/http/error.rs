@@ -204,7 +204,8 @@ impl Problem {
     /// The answer.
     #[must_use]
     pub fn response(&self) -> Response<Body> {
-        let text = serde_json::to_vec(&self.document()).unwrap_or_default();
+        let mut text = serde_json::to_vec(&self.document()).unwrap_or_default();
+        text.push(b'\n');
         let mut response = Response::new(Body::from(text));
         *response.status_mut() = self.status();
         let headers = response.headers_mut();
@@ -239,7 +240,7 @@ impl From<Unavailable> for Problem {
 
 impl From<Rejected> for Problem {
     fn from(why: Rejected) -> Problem {
-        let detail = why.to_string();
+        let detail = why.to_string() + remedy(&why);
         match why {
             Rejected::DestinationUnknown => Problem::new(Code::DestinationUnknown, detail).at("destination"),
             Rejected::DestinationDisabled { .. } => Problem::new(Code::DestinationDisabled, detail),
@@ -253,9 +254,25 @@ impl From<Rejected> for Problem {
     }
 }
 
+/// What the producer can do about it.
+fn remedy(why: &Rejected) -> &'static str {
+    match why {
+        Rejected::DestinationUnknown => {
+            "; PUT /v1/destinations/{id} on the admin listener makes or changes one"
+        }
+        Rejected::DestinationDisabled { .. } => "; it takes deliveries again once an operator enables it",
+        Rejected::ClassUnknown => "; there are urgent, routine and bulk",
+        Rejected::KeyReused { .. } => "; another event needs a key of its own",
+        Rejected::QueueFull { .. } | Rejected::Damaged => "",
+    }
+}
+
 impl From<CommandError> for Problem {
     fn from(why: CommandError) -> Problem {
-        let detail = why.to_string();
+        let mut detail = why.to_string();
+        if why == CommandError::Refused(Refused::PayloadErased) {
+            detail += "; [retention] says how long bodies are kept. Post it again under a new key";
+        }
         let code = match why {
             CommandError::DestinationUnknown | CommandError::DeliveryUnknown => Code::NotFound,
             CommandError::TenantFixed => return Problem::new(Code::TenantFixed, detail).at("tenant"),

@@ -164,7 +164,10 @@ pub fn out_of(range: &RangeInclusive<u64>) -> String {
 
 /// 400: says where the text stops being JSON, never what stands there.
 fn malformed(error: &serde_json::Error) -> Problem {
-    let place = format!("line {}, column {}", error.line(), error.column());
+    let place = match error.line() {
+        0 | 1 => format!("column {}", error.column()),
+        line => format!("line {line}, column {}", error.column()),
+    };
     let what = match error.classify() {
         serde_json::error::Category::Eof => "the JSON ends too early",
         serde_json::error::Category::Data => "not a JSON object",

@@ -36,9 +36,10 @@ async fn readyz(State(app): State<Arc<App>>, uri: Uri) -> Answered {
     Ok(answer(status(ready.ready), &ready))
 }
 
-/// A scraper's own parameters are let through.
-async fn figures(State(app): State<Arc<App>>) -> Response<Body> {
-    with(Response::new(Body::from(app.handle.metrics())), header::CONTENT_TYPE, OPEN_METRICS)
+async fn figures(State(app): State<Arc<App>>, uri: Uri) -> Answered {
+    query::none(&uri)?;
+    let text = Response::new(Body::from(app.handle.metrics()));
+    Ok(with(text, header::CONTENT_TYPE, OPEN_METRICS))
 }
 
 fn status(good: bool) -> StatusCode {

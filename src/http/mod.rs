@@ -28,6 +28,9 @@ pub use server::{Limits, serve};
 
 use crate::http::error::{Code, Problem};
 
+/// What an unknown path is answered with; the command line tells by it that it asked elsewhere.
+pub const NO_ROUTE: &str = "there is no such route on this listener";
+
 /// The routes of the ingest listener.
 pub fn ingest_router(app: Arc<App>) -> Router {
     finish(
@@ -59,7 +62,7 @@ fn finish(routes: Router<Arc<App>>, app: Arc<App>) -> Router {
 }
 
 async fn no_route() -> Problem {
-    Problem::new(Code::NotFound, "there is no such route on this listener")
+    Problem::new(Code::NotFound, NO_ROUTE)
 }
 
 async fn no_method() -> Problem {

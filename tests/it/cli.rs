@@ -102,6 +102,7 @@ const DELIVERY: &str = r#"{"id":"dlv_01","tenant":"acme","destination":"shop-eu"
 const NOT_FOUND: &str = r#"{"type":"urn:duehook:problem:not_found","title":"not found","status":404,"detail":"there is no delivery of this id","code":"not_found"}"#;
 const UNKNOWN: &str = r#"{"type":"urn:duehook:problem:destination_unknown","title":"no such destination","status":404,"code":"destination_unknown"}"#;
 const INVALID: &str = r#"{"type":"urn:duehook:problem:invalid","title":"invalid","status":422,"detail":"a field is wrong","code":"invalid","errors":[{"field":"limit","detail":"at most 1000"}]}"#;
+const NO_CANCEL: &str = r#"{"type":"urn:duehook:problem:invalid","title":"A field","status":422,"detail":"waiting: not supported","code":"invalid","errors":[{"field":"waiting","detail":"not supported"}]}"#;
 const WAITING: &str = r#"{"type":"urn:duehook:problem:work_waiting","title":"work waits","status":409,"detail":"3 deliveries wait for it","code":"work_waiting"}"#;
 const DESTINATION: &str = r#"{"id":"shop-eu","tenant":"acme","url":"https://a.example/","concurrency":{"max":8,"adaptive":false},"state":"paused","state_reason":"noon","in_flight":1,"limit":4,"waiting":3}"#;
 
@@ -305,6 +306,14 @@ fn what_loses_work_wants_to_be_confirmed() {
         code: 0,
         stdout: &["being cancelled"],
         stderr: &[],
+        asked: &["DELETE /v1/destinations/shop-eu", "DELETE /v1/destinations/shop-eu?waiting=cancel"],
+    });
+    check(&Case {
+        arguments: &["dest", "rm", "shop-eu", "--yes"],
+        answers: &[(409, WAITING), (422, NO_CANCEL)],
+        code: 4,
+        stdout: &[],
+        stderr: &["3 deliveries wait for it", "duehook ls --destination shop-eu", "409 work_waiting"],
         asked: &["DELETE /v1/destinations/shop-eu", "DELETE /v1/destinations/shop-eu?waiting=cancel"],
     });
     check(&Case {

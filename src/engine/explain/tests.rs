@@ -2,7 +2,8 @@
 
 use super::samples::{T0, delivery, destination, edit, gate, lease, waiting};
 use super::*;
-use crate::outcome::Hold;
+use crate::delivery::{AskedKind, AskedWait, Attempt};
+use crate::outcome::{AttemptResult, Hold};
 use crate::time::Millis;
 
 /// One situation: what differs from a new delivery at an open gate.
@@ -78,7 +79,66 @@ fn in_flight_and_ended() {
         let ended = case(|case| edit(&mut case.view).state = State::Terminal { outcome, at: T0, step: 1 });
         assert_eq!((ended.verdict, ended.earliest), (Verdict::Terminal, None), "{outcome:?}");
         assert!(ended.summary.contains("2026-01-15T12:00:00.000Z"), "{}", ended.summary);
+        assert!(ended.summary.ends_with(" (no attempt was made)."), "{}", ended.summary);
     }
+}
+
+/// Attempt 2, answered `status`, which asked for a wait with `raw`; a `soon` names no time.
+fn attempt(result: AttemptResult, status: Option<u16>, raw: Option<&str>) -> Attempt {
+    let asked = |raw: &str| AskedWait {
+        raw: Some(raw.to_owned()),
+        kind: if raw == "soon" { AskedKind::Invalid } else { AskedKind::Seconds },
+        asked: raw.parse().ok().map(Millis),
+        applied: None,
+        clamped: None,
+    };
+    Attempt {
+        n: 2,
+        started_at: T0,
+        ended_at: Some(T0),
+        result,
+        status,
+        error: None,
+        host: None,
+        address: None,
+        late: false,
+        retry_after: raw.map(asked),
+        next_attempt_at: None,
+        response_excerpt: None,
+    }
+}
+
+#[test]
+fn the_last_attempt_is_told() {
+    let summary = |state: State, attempt: Attempt| {
+        let got = case(|case| {
+            edit(&mut case.view).state = state;
+            edit(&mut case.view).log = vec![attempt];
+        });
+        got.summary
+    };
+    let ended = |outcome| State::Terminal { outcome, at: T0, step: 1 };
+    let later = |reason| waiting(later(5_000), reason);
+    let check = |state, attempt, part: &str| {
+        let got = summary(state, attempt);
+        assert!(got.ends_with(part), "{got}");
+    };
+    let (limited, server) = (AttemptResult::RateLimited, AttemptResult::ServerError);
+    let refused = attempt(AttemptResult::ClientError, Some(400), None);
+    check(ended(Ending::Rejected), refused, "refused it for good (attempt 2: client_error 400).");
+    let refused = attempt(AttemptResult::Connect, None, None);
+    check(ended(Ending::Expired), refused, "could be delivered (attempt 2: connect).");
+    let failed = attempt(server, Some(503), None);
+    check(
+        later(NextReason::Backoff),
+        failed,
+        "failed (attempt 2: server_error 503) and the policy's backoff runs.",
+    );
+    let asked = attempt(limited, Some(429), Some("900"));
+    check(later(NextReason::RateLimited), asked, "answered 429 with Retry-After: 900.");
+    let asked = attempt(limited, Some(429), Some("soon"));
+    check(later(NextReason::RateLimited), asked, "that names no time, so the backoff runs.");
+    check(later(NextReason::RateLimited), attempt(limited, Some(429), None), "answered 429.");
 }
 
 #[test]
@@ -97,7 +157,7 @@ fn a_wait_of_its_own() {
 #[test]
 fn a_hold_is_named_with_its_reason() {
     let limited = case(|case| case.gate = held(later(9_000), HoldReason::RateLimited));
-    let text = "It waits until 2026-01-15T12:00:09.000Z because the receiver answered 429: everything for \
+    let text = "It waits until 2026-01-15T12:00:09.000Z because the receiver answered 429, and everything for \
                 this destination waits.";
     check(&limited, Verdict::Waiting, &[BlockKind::DestinationHold], Some(later(9_000)), text);
     let past = case(|case| case.gate = held(T0, HoldReason::Operator));
@@ -118,7 +178,7 @@ fn the_last_of_several_waits_is_the_one_told() {
         case.gate = held(later(9_000), HoldReason::Operator);
         case.slots_free = false;
     });
-    let text = "It waits until 2026-01-15T12:00:09.000Z because an operator holds this destination.";
+    let text = "It waits until 2026-01-15T12:00:09.000Z because an operator holds this destination (release ends that).";
     let kinds = [BlockKind::NotDue, BlockKind::DestinationHold, BlockKind::Slots];
     check(&got, Verdict::Waiting, &kinds, Some(later(9_000)), text);
 }
@@ -144,14 +204,16 @@ fn a_stopped_destination_has_no_time() {
     };
     let got = stopped(DestinationState::Paused, "upgrade");
     let text = "It waits because the destination was paused by operator at 2026-01-15T12:00:00.000Z: \
-                upgrade; it expires at 2026-01-15T13:00:00.000Z.";
+                upgrade. It goes on once someone resumes the destination, and expires at \
+                2026-01-15T13:00:00.000Z.";
     check(&got, Verdict::Waiting, &[BlockKind::Paused, BlockKind::DestinationHold], None, text);
     for state in [DestinationState::Disabled, DestinationState::Deleted] {
         let got = stopped(state, "");
         assert_eq!((got.blocked_by[0].kind, got.earliest), (BlockKind::Disabled, None), "{state:?}");
     }
     let gone = case(|case| case.destination = None);
-    let text = "It waits because the destination was deleted; it expires at 2026-01-15T13:00:00.000Z.";
+    let text = "It waits because the destination was deleted. It goes on once someone enables or makes the \
+                destination again, and expires at 2026-01-15T13:00:00.000Z.";
     check(&gone, Verdict::Waiting, &[BlockKind::Disabled], None, text);
 }
 
@@ -165,7 +227,8 @@ fn what_expires_first_says_so() {
     check_at(hour - 1, Verdict::Waiting);
     check_at(hour, Verdict::ExpiresFirst);
     let got = case(|case| case.gate = held(later(2 * hour), HoldReason::RateLimited));
-    let text =
-        "It will expire at 2026-01-15T13:00:00.000Z, before it may be sent at 2026-01-15T14:00:00.000Z.";
+    let text = "It will expire at 2026-01-15T13:00:00.000Z unsent: it may not be sent before \
+                2026-01-15T14:00:00.000Z because the receiver answered 429, and everything for this \
+                destination waits.";
     check(&got, Verdict::ExpiresFirst, &[BlockKind::DestinationHold], Some(later(2 * hour)), text);
 }

@@ -60,7 +60,7 @@ impl<'a> StatsObject<'a> {
     #[must_use]
     pub fn of(live: &'a Live, region: &'a Name, stopping: bool, now: Timestamp) -> StatsObject<'a> {
         let class = |class: &'a ClassLive| (class.name.as_str(), ClassObject::of(class, now));
-        let first = Timestamp(live.at.minute() * MINUTE.0);
+        let first = Timestamp(live.at.0 / 1_000 * 1_000);
         let minutes = live.forecast.iter().scan(first, |from, due| {
             let to = from.plus(MINUTE);
             Some(ForecastObject { from: Text(std::mem::replace(from, to)), to: Text(to), due: *due })
@@ -71,8 +71,8 @@ impl<'a> StatsObject<'a> {
             claims: if stopping { "stopped" } else { "running" },
             counting: live.counting,
             slots: SlotsObject { total: live.slots, in_flight: live.in_flight },
-            accepted_per_second: live.accepted_per_second,
-            finished_per_second: live.finished_per_second,
+            accepted_per_second: rounded(live.accepted_per_second),
+            finished_per_second: rounded(live.finished_per_second),
             quarantined: live.quarantined,
             classes: live.classes.iter().map(class).collect(),
             forecast: minutes.collect(),
@@ -90,11 +90,16 @@ impl ClassObject {
             leased: class.leased,
             oldest_ready_ms: age(class.oldest_ready_at),
             oldest_held_ms: age(class.oldest_held_at),
-            claims_per_second: class.claims_per_second,
+            claims_per_second: rounded(class.claims_per_second),
             window_ms: class.window.0,
             first_attempt_p95_ms: class.first_attempt_p95.map(|p95| p95.0),
         }
     }
+}
+
+/// A rate to the thousandth: more digits are noise.
+fn rounded(rate: f64) -> f64 {
+    (rate * 1_000.0).round() / 1_000.0
 }
 
 /// What runs here.
