@@ -3,9 +3,11 @@
 #[path = "../sim/mod.rs"]
 mod sim;
 
+mod api;
 mod cli;
 mod config;
 mod http;
+mod open;
 mod sender;
 mod server;
 mod simulation;

@@ -23,11 +23,13 @@ pub async fn server() -> TestServer {
 impl TestServer {
     /// A server on the file in `folder`, with these variables set besides its ports.
     pub fn start(folder: Arc<TempDir>, variables: &[(&str, &str)]) -> TestServer {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_duehook"));
-        command.arg("serve").env("DUEHOOK_DATA", folder.path().join("duehook.redb"));
-        command.env("DUEHOOK_INGEST__LISTEN", "127.0.0.1:0").env("DUEHOOK_ADMIN__LISTEN", "127.0.0.1:0");
-        command.env("DUEHOOK_LOG__LEVEL", "warn").envs(variables.iter().copied());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        TestServer::logging_to(folder, variables, Stdio::inherit())
+    }
+
+    /// The same, with its log somewhere else.
+    pub fn logging_to(folder: Arc<TempDir>, variables: &[(&str, &str)], log: Stdio) -> TestServer {
+        let mut command = serve(folder.path(), variables);
+        command.stderr(log);
         let mut child = command.spawn().expect("the program starts");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let mut address = |name: &str| {
@@ -62,6 +64,16 @@ impl TestServer {
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
+}
+
+/// The command that starts a server on the file in `folder`.
+pub fn serve(folder: &Path, variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_duehook"));
+    command.arg("serve").env("DUEHOOK_DATA", data(folder));
+    command.env("DUEHOOK_INGEST__LISTEN", "127.0.0.1:0").env("DUEHOOK_ADMIN__LISTEN", "127.0.0.1:0");
+    command.env("DUEHOOK_LOG__LEVEL", "warn").envs(variables.iter().copied());
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command
 }
 
 /// The file of a server in `folder`.
