@@ -6,6 +6,7 @@ mod sim;
 mod api;
 mod cli;
 mod config;
+mod crash;
 mod http;
 mod open;
 mod sender;
