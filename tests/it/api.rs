@@ -80,6 +80,11 @@ impl Api {
         self.ask("POST", url, "application/octet-stream", key, body).await
     }
 
+    /// Whether the ingest listener says that it is ready.
+    pub(crate) async fn ready(&self) -> u16 {
+        self.ask("GET", format!("{}/readyz", self.ingest), "text/plain", None, vec![]).await.unwrap().status
+    }
+
     /// One object a line.
     pub(crate) async fn batch(&self, lines: String) -> reqwest::Result<Answer> {
         let url = format!("{}/v1/batch", self.ingest);

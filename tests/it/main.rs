@@ -7,10 +7,12 @@ mod api;
 mod cli;
 mod config;
 mod crash;
+mod gates;
 mod http;
 mod open;
 mod sender;
 mod server;
 mod simulation;
+mod stop;
 
 use server::{TestServer, server};

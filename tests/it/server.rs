@@ -50,9 +50,19 @@ impl TestServer {
     }
 
     /// Asks it to stop, waits, and says how it ended.
-    pub fn stop(mut self) -> (Option<i32>, Arc<TempDir>) {
+    pub fn stop(self) -> (Option<i32>, Arc<TempDir>) {
+        self.terminate();
+        self.wait()
+    }
+
+    /// Asks it to stop, as `kill` does.
+    pub fn terminate(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    }
+
+    /// Waits for its end, and says how it ended.
+    pub fn wait(mut self) -> (Option<i32>, Arc<TempDir>) {
         let status = self.child.wait().expect("it was ours");
         (status.code(), Arc::clone(&self.folder))
     }
