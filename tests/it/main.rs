@@ -3,11 +3,16 @@
 #[path = "../sim/mod.rs"]
 mod sim;
 
+mod api;
 mod cli;
 mod config;
+mod crash;
+mod gates;
 mod http;
+mod open;
 mod sender;
 mod server;
 mod simulation;
+mod stop;
 
 use server::{TestServer, server};
