@@ -194,6 +194,12 @@ impl Engine {
         self.core.schedule.slots()
     }
 
+    /// The totals as they are now, to be shown until a step publishes others.
+    #[must_use]
+    pub fn live(&mut self, now: Now) -> Arc<live::Live> {
+        Arc::new(self.core.picture(now))
+    }
+
     /// The region that every delivery carries.
     #[must_use]
     pub fn region(&self) -> &Name {

@@ -29,7 +29,8 @@ impl Core {
         Some(last.plus(PUBLISH_EVERY))
     }
 
-    fn picture(&mut self, now: Now) -> Live {
+    /// The totals as they are.
+    pub(super) fn picture(&mut self, now: Now) -> Live {
         let rates = self.tally.rates(now.mono);
         let (slots, in_flight) = self.schedule.slots();
         let [active, held, paused, disabled] = self.schedule.states(now.mono);

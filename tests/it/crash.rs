@@ -153,7 +153,7 @@ fn body(no: usize, n: u32) -> String {
 }
 
 fn key(no: usize, n: u32) -> Option<String> {
-    (n % 2 == 0).then(|| format!("p{no}-{n}"))
+    n.is_multiple_of(2).then(|| format!("p{no}-{n}"))
 }
 
 async fn single(api: &Api, no: usize, n: u32, to: &str, told: &Mutex<Told>) -> reqwest::Result<()> {
