@@ -138,6 +138,12 @@ impl Schedule {
         self.stopped = true;
     }
 
+    /// True when nothing more is claimed.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
     /// Gates there are, tombstones included.
     #[must_use]
     pub fn len(&self) -> usize {
