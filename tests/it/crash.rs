@@ -387,9 +387,12 @@ async fn c130_what_waits_survives_a_restart_and_goes_out_on_time() {
     let lines = (0..49).map(|n| format!(r#"{{"destination":"held","payload":{n}}}"#) + "\n").collect();
     api.batch(lines).await.unwrap().expect(200);
     let began = Instant::now();
-    api.send("healthy", None, b"other".to_vec()).await.unwrap().expect(202);
+    let other = api.send("healthy", None, b"other".to_vec()).await.unwrap().expect(202);
     until("the healthy one has it", async || healthy.count() == 1).await;
     assert!(began.elapsed() < Duration::from_secs(1));
+    // Killed before its outcome is on disk, it would go out again.
+    let other = other["id"].as_str().unwrap();
+    until("that is recorded", async || api.get(other).await["state"] == "terminal").await;
     let server = start(server.kill());
     let api = Api::of(&server);
     assert_eq!(api.admin("GET", "/v1/stats", "").await.expect(200)["slots"]["in_flight"], 0);
@@ -401,4 +404,40 @@ async fn c130_what_waits_survives_a_restart_and_goes_out_on_time() {
     assert_eq!(received.len(), 51);
     assert!(second >= Duration::from_secs(3), "{second:?}");
     assert!(last < Duration::from_secs(8), "{last:?}");
+}
+
+/// C204, C206: what is fixed for a delivery is the same in each attempt, over an operator's retry
+/// too; what belongs to an attempt is its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c204_c206_a_receiver_can_tell_attempts_apart() {
+    let answers = vec![Answer::status(503), Answer::refuse("0"), Answer::status(200)];
+    let receiver = Receiver::start(Script::List(answers), Record::Bodies).await.unwrap();
+    let server = start(folder());
+    let api = Api::of(&server);
+    api.destination("shop", &receiver.url("/"), "").await;
+    let body = b"{ \"a\" : 1e2 }\r\n".to_vec();
+    let taken = api.send("shop", Some("k"), body.clone()).await.unwrap().expect(202);
+    let id = taken["id"].as_str().unwrap();
+    api.quiet().await;
+    let server = start(server.kill());
+    let api = Api::of(&server);
+    assert_eq!(
+        api.admin("POST", &format!("/v1/deliveries/{id}/retry"), "").await.status,
+        409,
+        "the body is gone"
+    );
+    let second = api.send("shop", Some("other"), body.clone()).await.unwrap().expect(202);
+    api.quiet().await;
+    let received = receiver.received();
+    let (first, last) = received.split_at(3);
+    let attempts: Vec<_> = first.iter().map(|one| one.attempt().unwrap()).collect();
+    assert_eq!(attempts, [1, 2, 3]);
+    for one in first {
+        assert_eq!((one.key(), one.header("webhook-id")), (Some("k"), Some(id)));
+        assert_eq!(one.header("duehook-created-at"), taken["created_at"].as_str());
+        assert!(one.header("webhook-timestamp").unwrap().parse::<u64>().unwrap() > 1_700_000_000);
+        assert_eq!(one.body, body);
+    }
+    assert_eq!((last.len(), last[0].attempt()), (1, Some(1)));
+    assert_eq!(last[0].header("webhook-id"), second["id"].as_str());
 }

@@ -6,10 +6,12 @@ mod sim;
 mod api;
 mod cli;
 mod config;
+mod cost;
 mod crash;
-mod gates;
+
 mod http;
 mod open;
+mod scenes;
 mod sender;
 mod server;
 mod simulation;

@@ -62,7 +62,9 @@ impl Scene {
         let server = TestServer::logging_to(folder, &[("DUEHOOK_LOG__LEVEL", "info")], to);
         assert!(!fs::read_to_string(&log).unwrap().contains("checking"), "the file was closed");
         let api = Api::of(&server);
+        let began = Instant::now();
         api.quiet().await;
+        assert!(began.elapsed() < BUSY, "what was cut off goes out again at once");
         assert_eq!(api.get(&id).await["outcome"], "delivered");
         let results = api.results(&id).await;
         assert_eq!(receiver.count(), results.len() as u64);

@@ -1,11 +1,11 @@
-//! A great backlog behind held destinations costs RAM by the destination and delays nobody else.
+//! What a running server costs: RAM for a great backlog, descriptors for what went wrong.
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duehook::drill::receiver::{Answer, Receiver, Record, Script};
+use duehook::drill::receiver::{Answer, Received, Receiver, Record, Script};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
@@ -118,4 +118,40 @@ async fn a_held_backlog_delays_nobody_else() {
     let server = TestServer::start(folder, &[]);
     println!("filled in {filled:?}, {} MiB; restarted after a kill in {:?}", bytes >> 20, began.elapsed());
     check(&server, &receiver, count).await;
+}
+
+fn descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+/// C071: half of the attempts time out, half are cut off; no descriptor stays behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c071_descriptors_come_back() {
+    let answer = |received: &Received| match received.path.as_str() {
+        _ if received.length == 2 => Answer::status(204),
+        "/hangs" => Answer::status(204).after(Duration::from_secs(60)),
+        _ => Answer::Drop,
+    };
+    let receiver = Receiver::start(Script::Decide(Box::new(answer)), Record::Count).await.unwrap();
+    let server = TestServer::start(Arc::new(TempDir::new().unwrap()), &[]);
+    let api = Api::of(&server);
+    let quick = r#","timeout_ms":1000,"connect_timeout_ms":500,"concurrency":{"max":200}"#;
+    for path in ["hangs", "drops"] {
+        api.destination(path, &receiver.url(&format!("/{path}")), quick).await;
+        let line = format!("{{\"destination\":\"{path}\",\"payload\":42}}\n");
+        api.batch(line.repeat(20)).await.unwrap().expect(200);
+    }
+    api.quiet().await; // what was answered has opened the gates
+    let before = descriptors(server.pid());
+    for path in ["hangs", "drops"] {
+        let line = format!("{{\"destination\":\"{path}\",\"payload\":1,\"max_failures\":1}}\n");
+        api.batch(line.repeat(400)).await.unwrap().expect(200);
+    }
+    until("some are open", async || descriptors(server.pid()) > before + 20).await;
+    api.quiet().await;
+    let all = api.list("outcome=exhausted").await.len();
+    println!("{before} descriptors before, {} after {all} attempts", descriptors(server.pid()));
+    assert_eq!(all, 800);
+    until("they are closed", async || descriptors(server.pid()) <= before + 20).await;
+    api.send("drops", None, b"1".to_vec()).await.unwrap().expect(202);
 }
