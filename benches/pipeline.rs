@@ -278,7 +278,7 @@ async fn serve(data: &Path, retention: bool) -> (String, String, driver::Driver)
     let opening = Opening { region: &settings.region, now: now.wall, uuid: [7; 16] };
     let opened = duehook::store::open(data, "bench", &opening, |_| {}).unwrap();
     let engine = Engine::open(opened, limits(&settings, retention), Seed { run: 7 }, now).unwrap();
-    let owner = Owner::beside(data);
+    let owner = Owner::beside(data, &settings.region);
     let custody = Custody { path: data.to_owned(), host: "bench".into(), owner, run: now.wall };
     let sender = Sender::new(Config::default()).unwrap();
     let handle = tokio::runtime::Handle::current();

@@ -109,7 +109,7 @@ fn open(settings: &Settings, clock: &Clock) -> Result<(Driver, Handle), ServeErr
     let opened = store::open::open(&settings.data, &host, &opening, walked)?;
     let run = u64::from_le_bytes(random()?);
     let engine = Engine::open(opened, limits(settings), Seed { run }, now)?;
-    let owner = Owner::beside(&settings.data);
+    let owner = Owner::beside(&settings.data, &settings.region);
     let custody = Custody { path: settings.data.clone(), host, owner, run: now.wall };
     let sender = sender(settings)?;
     Ok(driver::start(engine, sender, custody, clock.clone(), &tokio::runtime::Handle::current()))

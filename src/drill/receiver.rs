@@ -205,10 +205,14 @@ impl Desk {
         let n = self.count.fetch_add(1, Ordering::AcqRel) + 1;
         let received = received(n, at, head, body);
         let answer = self.decide(&received);
-        if let Some(observe) = &self.observe {
-            observe(&received, &answer);
+        // What an observer was told of is in the record.
+        match &self.observe {
+            Some(observe) => {
+                self.keep(received.clone());
+                observe(&received, &answer);
+            }
+            None => self.keep(received),
         }
-        self.keep(received);
         answer.respond().await
     }
 

@@ -318,3 +318,7 @@ fn unreadable(error: &StoreError) -> ! {
     tracing::error!(%error, "the data file cannot be read: the process ends");
     std::process::exit(75)
 }
+
+#[cfg(test)]
+#[path = "courier/tests.rs"]
+mod tests;

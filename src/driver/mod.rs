@@ -17,7 +17,6 @@ use tokio::runtime;
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::engine::Engine;
-use crate::engine::live::Live;
 use crate::sender::Sender;
 use crate::store::{Owner, StoreError};
 use crate::time::Timestamp;
@@ -63,14 +62,14 @@ pub struct Driver {
 /// When the operating system gives no thread.
 #[must_use]
 pub fn start(
-    engine: Engine,
+    mut engine: Engine,
     sender: Sender,
     custody: Custody,
     clock: Clock,
     runtime: &runtime::Handle,
 ) -> (Driver, Handle) {
     let inbox = Arc::new(Inbox::default());
-    let (live, picture) = watch::channel(Arc::new(Live::empty()));
+    let (live, picture) = watch::channel(engine.live(clock.now()));
     let committed = Arc::new(AtomicU64::new(clock.now().mono.0));
     let handle = Handle {
         inbox: Arc::clone(&inbox),

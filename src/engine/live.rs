@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use crate::delivery::{Attempt, Lease};
 use crate::model::{ClassNo, MAX_CLASSES, Name};
 use crate::outcome::{AttemptResult, Ending};
-use crate::schedule::FORECAST_MINUTES;
 use crate::time::{Millis, Mono, Now, Timestamp};
 
 /// Rates are over the last ten seconds, sampled once a second.
@@ -42,10 +41,10 @@ pub struct Live {
     pub figures: Figures,
 }
 
+#[cfg(test)]
 impl Live {
-    /// The picture before the first one.
-    #[must_use]
-    pub fn empty() -> Live {
+    /// Nothing at all, for tests that need only a part.
+    pub(crate) fn empty() -> Live {
         Live {
             at: Timestamp(0),
             step: 0,
@@ -56,7 +55,7 @@ impl Live {
             finished_per_second: 0.0,
             quarantined: 0,
             classes: Vec::new(),
-            forecast: vec![0; FORECAST_MINUTES],
+            forecast: vec![0; crate::schedule::FORECAST_MINUTES],
             destinations: DestinationsLive::default(),
             figures: Figures::new(),
         }

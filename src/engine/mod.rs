@@ -103,7 +103,7 @@ struct Core {
     step: u64,
     last_commit: Mono,
     last_publish: Option<Mono>,
-    /// Something was committed since then.
+    /// Something has changed since then.
     unpublished: bool,
     clock: Clock,
 }
@@ -162,10 +162,12 @@ impl Engine {
         self.core.observe(now);
         self.core.schedule.wake(now);
         let answers = self.core.answers(&batch.queries, now);
+        // A count that goes on changes what is shown, though it writes nothing.
+        let counting = self.core.sweeps.counting();
         let mut step =
             if self.core.has_work(now, &batch) { self.commit(now, batch)? } else { Step::default() };
         step.answers = answers;
-        step.live = self.core.publish(now, step.committed);
+        step.live = self.core.publish(now, step.committed || counting);
         Ok(step)
     }
 
@@ -190,6 +192,12 @@ impl Engine {
     #[must_use]
     pub fn slots(&self) -> (u32, u32) {
         self.core.schedule.slots()
+    }
+
+    /// The totals as they are now, to be shown until a step publishes others.
+    #[must_use]
+    pub fn live(&mut self, now: Now) -> Arc<live::Live> {
+        Arc::new(self.core.picture(now))
     }
 
     /// The region that every delivery carries.

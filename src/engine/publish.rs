@@ -12,9 +12,9 @@ use crate::time::{Millis, Mono, Now};
 const WINDOWS: [Millis; 3] = [Millis(1_000), Millis(10_000), Millis(300_000)];
 
 impl Core {
-    /// A new picture, if something was committed since the last one and that is old enough.
-    pub(super) fn publish(&mut self, now: Now, committed: bool) -> Option<Arc<Live>> {
-        self.unpublished |= committed;
+    /// A new picture, if something has changed since the last one and that is old enough.
+    pub(super) fn publish(&mut self, now: Now, changed: bool) -> Option<Arc<Live>> {
+        self.unpublished |= changed;
         if !self.unpublished || self.next_publish().is_some_and(|at| at > now.mono) {
             return None;
         }
@@ -29,7 +29,8 @@ impl Core {
         Some(last.plus(PUBLISH_EVERY))
     }
 
-    fn picture(&mut self, now: Now) -> Live {
+    /// The totals as they are.
+    pub(super) fn picture(&mut self, now: Now) -> Live {
         let rates = self.tally.rates(now.mono);
         let (slots, in_flight) = self.schedule.slots();
         let [active, held, paused, disabled] = self.schedule.states(now.mono);

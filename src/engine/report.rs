@@ -95,7 +95,12 @@ impl InStep<'_, '_> {
             cancelling: it.cancelling,
             refusals: self.core.schedule.refusals(it.destination, epoch),
         };
-        outcome::decide(self.core.policy(it.destination), &seen, self.now.wall, outcome)
+        let decision = outcome::decide(self.core.policy(it.destination), &seen, self.now.wall, outcome);
+        if self.core.schedule.is_stopped() && *outcome == Outcome::MaybeSent(MaybeSent::Interrupted) {
+            // Cut off by the stop: as if the process had died, it goes out again after the start.
+            return Decision { verdict: outcome::decide_after_restart(&seen, lease.due), ..decision };
+        }
+        decision
     }
 
     /// What the answer says about the destination.

@@ -103,6 +103,12 @@ impl Schedule {
         self.stopped = true;
     }
 
+    /// True when nothing more is claimed.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
     /// A row's head found at open: the rest of its lane is on disk.
     pub fn found(&mut self, no: DestNo, lane: Lane, head: DueEntry, now: Now) {
         *self.gate_mut(no).lane(lane) = lane::LaneQueue::from_head(head);

@@ -5,14 +5,14 @@
 //! it refused every one of the 613 that were bad, and let none panic).
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Error, Result as IoResult};
+use std::fs::{File, OpenOptions};
+use std::io::{Error, ErrorKind, Result as IoResult};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use redb::backends::FileBackend;
-use redb::{BackendError, Builder, ReadableDatabase, StorageBackend};
+use redb::{BackendError, Builder, Database, ReadableDatabase, StorageBackend};
 
 use super::open::{OpenError, Stamp, from_redb};
 use super::tables::ReadTables;
@@ -27,7 +27,15 @@ const PIECE: u64 = 4096;
 /// # Errors
 /// [`OpenError`] says what is wrong with it.
 pub(super) fn look(path: &Path, region: &Name) -> Result<(), OpenError> {
-    let snapshot = whole(path)?;
+    let (snapshot, database) = whole(path)?;
+    let looked = inside(path, region, &snapshot);
+    drop(snapshot);
+    drop(database);
+    looked
+}
+
+/// What a duehook file must have in it, over pages that are as they were written.
+fn inside(path: &Path, region: &Name, snapshot: &Snapshot) -> Result<(), OpenError> {
     let stamp = Stamp::from(|word| super::tables::meta(&snapshot.tables.meta, word))?;
     if !stamp.is_stamped() {
         let problem = "is not a duehook file".to_owned();
@@ -36,7 +44,7 @@ pub(super) fn look(path: &Path, region: &Name) -> Result<(), OpenError> {
     if let Some(refusal) = stamp.refusal(region) {
         return Err(refusal);
     }
-    let found = check::check(&snapshot)?;
+    let found = check::check(snapshot)?;
     match found.problems.first() {
         None => Ok(()),
         Some(problem) => {
@@ -46,10 +54,13 @@ pub(super) fn look(path: &Path, region: &Name) -> Result<(), OpenError> {
     }
 }
 
-/// A snapshot of the file, after redb's check of every page.
-fn whole(path: &Path) -> Result<Snapshot, OpenError> {
+/// A snapshot of the file, after redb's check of every page. It can be read as long as its
+/// database is there.
+fn whole(path: &Path) -> Result<(Snapshot, Database), OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
-    let backend = Overlay::new(File::open(path).map_err(io)?).map_err(|error| from_redb(path, error))?;
+    // The lock that shows whether another process has it needs a file that could be written.
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
+    let backend = Overlay::new(file).map_err(|error| from_redb(path, error))?;
     let mut builder = Builder::new();
     let builder = builder.set_cache_size(super::open::CACHE_BYTES).set_check_integrity_on_open(true);
     let database = builder.create_with_backend(backend).map_err(|error| from_redb(path, error))?;
@@ -58,7 +69,7 @@ fn whole(path: &Path) -> Result<Snapshot, OpenError> {
         path: path.to_owned(),
         problem: "is not a duehook file".to_owned(),
     })?;
-    Ok(Snapshot::new(&txn)?)
+    Ok((Snapshot::new(&txn)?, database))
 }
 
 /// A file below, and what was written above it in RAM.
@@ -122,7 +133,7 @@ impl StorageBackend for Overlay {
     fn read(&self, offset: u64, out: &mut [u8]) -> IoResult<()> {
         let above = self.above();
         if offset + out.len() as u64 > above.len {
-            return Err(Error::other("read beyond the end"));
+            return Err(Error::new(ErrorKind::UnexpectedEof, "it ends too early"));
         }
         let mut done = 0;
         for (number, from, count) in pieces(offset, out.len()) {

@@ -5,12 +5,12 @@
 //! ran can look whole and be garbage.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
-use redb::{Builder, Database, StorageBackend};
+use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
 
 use super::owner::Owner;
 use super::tables::Meta;
@@ -79,6 +79,7 @@ impl OpenError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
+            OpenError::Store(StoreError::Redb(error)) if matches!(**error, redb::Error::Corrupted(_)) => 78,
             OpenError::InUse { .. }
             | OpenError::Io { .. }
             | OpenError::Store(StoreError::Redb(_) | StoreError::Closed) => 75,
@@ -97,12 +98,13 @@ impl OpenError {
 /// [`OpenError`]; a file that is refused has not been changed.
 pub fn open(path: &Path, host: &str, opening: &Opening<'_>, progress: fn(f64)) -> Result<Opened, OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
-    if !fs::exists(path).map_err(io)? {
-        return create(path, opening);
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return create(path, opening),
+        about => admit(path, &about.map_err(io)?)?,
     }
-    admit(path)?;
-    let owner = Owner::beside(path);
+    let owner = Owner::beside(path, opening.region);
     if !owner.is_ours(path, host) {
+        tracing::info!(path = %path.display(), "not as this host left it: checking the whole file first");
         inspect::look(path, opening.region)?;
     }
     let database = Builder::new()
@@ -137,10 +139,9 @@ fn create(path: &Path, opening: &Opening<'_>) -> Result<Opened, OpenError> {
 }
 
 /// What can be said against a file before it is opened.
-fn admit(path: &Path) -> Result<(), OpenError> {
+fn admit(path: &Path, about: &fs::Metadata) -> Result<(), OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
     let refused = |problem: &str| OpenError::NotOurs { path: path.to_owned(), problem: problem.to_owned() };
-    let about = fs::symlink_metadata(path).map_err(io)?;
     if !about.is_file() {
         return Err(refused("is not a regular file"));
     }
@@ -150,24 +151,35 @@ fn admit(path: &Path) -> Result<(), OpenError> {
     if about.len() == 0 {
         return Err(refused("is empty: remove it to begin anew, or restore a backup"));
     }
-    let mut magic = [0; 4];
-    let mut file = File::open(path).map_err(io)?;
-    file.read_exact(&mut magic).map_err(io)?;
-    if &magic == MAGIC { Ok(()) } else { Err(refused("is not a duehook file")) }
+    let mut magic = Vec::new();
+    let file = File::open(path).map_err(io)?;
+    file.take(MAGIC.len() as u64).read_to_end(&mut magic).map_err(io)?;
+    if magic == MAGIC { Ok(()) } else { Err(refused("is not a duehook file")) }
 }
 
-pub(super) fn from_redb(path: &Path, error: redb::DatabaseError) -> OpenError {
+pub(super) fn from_redb(path: &Path, error: DatabaseError) -> OpenError {
     let path = path.to_owned();
-    if let redb::DatabaseError::DatabaseAlreadyOpen = error {
-        return OpenError::InUse { path };
+    let corrupt = |what: &dyn std::fmt::Display| format!("is corrupt ({what}): restore the newest backup");
+    let problem = match &error {
+        DatabaseError::DatabaseAlreadyOpen => return OpenError::InUse { path },
+        DatabaseError::Storage(StorageError::Corrupted(what)) => Some(corrupt(what)),
+        DatabaseError::Storage(StorageError::Io(error)) => is_about_content(error).then(|| corrupt(error)),
+        DatabaseError::Storage(_)
+        | DatabaseError::LockProtocolMismatch
+        | DatabaseError::RepairAborted
+        | DatabaseError::UpgradeRequired(_)
+        | DatabaseError::TransactionInProgress
+        | _ => None,
+    };
+    match problem {
+        Some(problem) => OpenError::NotOurs { path, problem },
+        None => OpenError::Store(error.into()),
     }
-    if let redb::DatabaseError::Storage(redb::StorageError::Corrupted(what)) = error {
-        return OpenError::NotOurs {
-            path,
-            problem: format!("is corrupt ({what}): restore the newest backup"),
-        };
-    }
-    OpenError::Store(error.into())
+}
+
+/// True when it is not the disk that failed: what stands in the file cannot be a database.
+fn is_about_content(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
 }
 
 /// The first commit of a run: stamps a new file, checks an old one, and counts the start.

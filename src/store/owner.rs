@@ -3,6 +3,8 @@
 //! It is ours when host, device and inode agree and the file was last changed when we say:
 //! exactly then if it was closed, within [`SLACK`] of the last heartbeat if we crashed. `cp`
 //! over the file keeps the inode but not the time of change. Losing the note costs one check.
+//! Region and format must agree too: a plain open changes the file, and one that is to be
+//! refused must not be changed.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::open::FORMAT;
+use crate::model::Name;
 use crate::time::{Millis, Timestamp};
 
 /// How much later than the last heartbeat a crashed file may have been changed.
@@ -17,15 +21,18 @@ pub(super) const SLACK: Millis = Millis(5_000);
 /// How often the heartbeat is written while there are commits: well inside `SLACK`.
 pub const HEARTBEAT: Millis = Millis(2_000);
 
-/// Where the note is.
+/// Where the note is, and the region of who writes it.
 #[derive(Clone, Debug)]
 pub struct Owner {
     note: PathBuf,
+    region: Name,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     host: String,
+    region: String,
+    format: u32,
     device: u64,
     inode: u64,
     /// When the run began: tells one run from the next.
@@ -42,21 +49,22 @@ enum Last {
 }
 
 impl Owner {
-    /// The note beside the file at `path`.
+    /// The note beside the file at `path`, for a server of `region`.
     #[must_use]
-    pub fn beside(path: &Path) -> Owner {
+    pub fn beside(path: &Path, region: &Name) -> Owner {
         let mut note = path.as_os_str().to_owned();
         note.push(".owner");
-        Owner { note: note.into() }
+        Owner { note: note.into(), region: region.clone() }
     }
 
-    /// True when the file at `path` is as `host` left it.
+    /// True when the file at `path` is as `host` left it, serving the same region.
     #[must_use]
     pub fn is_ours(&self, path: &Path, host: &str) -> bool {
         let note = fs::read(&self.note).ok().and_then(|text| serde_json::from_slice::<Note>(&text).ok());
         let (Some(note), Ok(file)) = (note, fs::metadata(path)) else { return false };
         let same = note.host == host && note.device == file.dev() && note.inode == file.ino();
-        same && agrees(note.last, file.len(), ctime_ns(&file))
+        let ours = note.region == self.region.as_str() && note.format == FORMAT;
+        same && ours && agrees(note.last, file.len(), ctime_ns(&file))
     }
 
     /// Says that the file is open and was changed no later than a little after `now`.
@@ -84,7 +92,8 @@ impl Owner {
     ) -> std::io::Result<()> {
         let file = fs::metadata(path)?;
         let (device, inode) = (file.dev(), file.ino());
-        let note = Note { host: host.to_owned(), device, inode, run: run.0, last: last(&file) };
+        let (host, region) = (host.to_owned(), self.region.to_string());
+        let note = Note { host, region, format: FORMAT, device, inode, run: run.0, last: last(&file) };
         let mut new = self.note.clone().into_os_string();
         new.push(".new");
         fs::write(&new, serde_json::to_vec(&note)?)?;

@@ -3,11 +3,18 @@
 #[path = "../sim/mod.rs"]
 mod sim;
 
+mod api;
 mod cli;
 mod config;
+mod cost;
+mod crash;
+
 mod http;
+mod open;
+mod scenes;
 mod sender;
 mod server;
 mod simulation;
+mod stop;
 
 use server::{TestServer, server};

@@ -8,26 +8,28 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 /// A running server. It is killed, and its folder removed, when this is dropped.
-pub struct TestServer {
-    pub ingest: String,
-    pub admin: String,
+pub(crate) struct TestServer {
+    pub(crate) ingest: String,
+    pub(crate) admin: String,
     child: Child,
     folder: Arc<TempDir>,
 }
 
 /// A server with a new file.
-pub async fn server() -> TestServer {
+pub(crate) async fn server() -> TestServer {
     TestServer::start(Arc::new(TempDir::new().expect("a folder")), &[])
 }
 
 impl TestServer {
     /// A server on the file in `folder`, with these variables set besides its ports.
-    pub fn start(folder: Arc<TempDir>, variables: &[(&str, &str)]) -> TestServer {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_duehook"));
-        command.arg("serve").env("DUEHOOK_DATA", folder.path().join("duehook.redb"));
-        command.env("DUEHOOK_INGEST__LISTEN", "127.0.0.1:0").env("DUEHOOK_ADMIN__LISTEN", "127.0.0.1:0");
-        command.env("DUEHOOK_LOG__LEVEL", "warn").envs(variables.iter().copied());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    pub(crate) fn start(folder: Arc<TempDir>, variables: &[(&str, &str)]) -> TestServer {
+        TestServer::logging_to(folder, variables, Stdio::inherit())
+    }
+
+    /// The same, with its log somewhere else.
+    pub(crate) fn logging_to(folder: Arc<TempDir>, variables: &[(&str, &str)], log: Stdio) -> TestServer {
+        let mut command = serve(folder.path(), variables);
+        command.stderr(log);
         let mut child = command.spawn().expect("the program starts");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let mut address = |name: &str| {
@@ -41,31 +43,51 @@ impl TestServer {
     }
 
     /// Kills it as `kill -9` does and gives its folder back.
-    pub fn kill(mut self) -> Arc<TempDir> {
+    pub(crate) fn kill(mut self) -> Arc<TempDir> {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it was ours");
         Arc::clone(&self.folder)
     }
 
     /// Asks it to stop, waits, and says how it ended.
-    pub fn stop(mut self) -> (Option<i32>, Arc<TempDir>) {
+    pub(crate) fn stop(self) -> (Option<i32>, Arc<TempDir>) {
+        self.terminate();
+        self.wait()
+    }
+
+    /// Asks it to stop, as `kill` does.
+    pub(crate) fn terminate(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    }
+
+    /// Waits for its end, and says how it ended.
+    pub(crate) fn wait(mut self) -> (Option<i32>, Arc<TempDir>) {
         let status = self.child.wait().expect("it was ours");
         (status.code(), Arc::clone(&self.folder))
     }
 
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         data(self.folder.path())
     }
 
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 }
 
+/// The command that starts a server on the file in `folder`.
+pub(crate) fn serve(folder: &Path, variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_duehook"));
+    command.arg("serve").env("DUEHOOK_DATA", data(folder));
+    command.env("DUEHOOK_INGEST__LISTEN", "127.0.0.1:0").env("DUEHOOK_ADMIN__LISTEN", "127.0.0.1:0");
+    command.env("DUEHOOK_LOG__LEVEL", "warn").envs(variables.iter().copied());
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+}
+
 /// The file of a server in `folder`.
-pub fn data(folder: &Path) -> PathBuf {
+pub(crate) fn data(folder: &Path) -> PathBuf {
     folder.join("duehook.redb")
 }
 

@@ -1,0 +1,142 @@
+//! The API of a running server, as the tests that kill and restart it speak to it.
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use std::time::Duration;
+
+use reqwest::{Client, Method};
+use serde_json::Value;
+
+use crate::TestServer;
+
+/// Nothing that is waited for takes this long unless it is broken.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at something that is waited for.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Where a server listens now. Another start of it listens elsewhere.
+#[derive(Clone, Debug)]
+pub(crate) struct Api {
+    client: Client,
+    ingest: String,
+    admin: String,
+}
+
+/// An answer, read whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) json: Value,
+}
+
+impl Answer {
+    /// The document, when it has this status.
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.json);
+        self.json
+    }
+}
+
+impl Api {
+    pub(crate) fn of(server: &TestServer) -> Api {
+        let client = Client::builder().no_proxy().build().unwrap();
+        Api { client, ingest: server.ingest.clone(), admin: server.admin.clone() }
+    }
+
+    async fn ask(
+        &self,
+        method: &str,
+        url: String,
+        kind: &str,
+        key: Option<&str>,
+        body: Vec<u8>,
+    ) -> reqwest::Result<Answer> {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let mut request = self.client.request(method, url).header("content-type", kind).body(body);
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        let response = request.send().await?;
+        let status = response.status().as_u16();
+        let json = serde_json::from_slice(&response.bytes().await?).unwrap_or(Value::Null);
+        Ok(Answer { status, json })
+    }
+
+    /// A request to the admin listener.
+    pub(crate) async fn admin(&self, method: &str, path: &str, body: &str) -> Answer {
+        let url = format!("{}{path}", self.admin);
+        self.ask(method, url, "application/json", None, body.into()).await.unwrap()
+    }
+
+    /// A destination on this machine with these settings besides.
+    pub(crate) async fn destination(&self, name: &str, url: &str, more: &str) {
+        let body = format!(r#"{{"tenant":"acme","url":"{url}","allow_cidrs":["127.0.0.1/32"]{more}}}"#);
+        self.admin("PUT", &format!("/v1/destinations/{name}"), &body).await.expect(201);
+    }
+
+    /// A raw body, as a producer sends it; the error is that of a connection that broke.
+    pub(crate) async fn send(&self, to: &str, key: Option<&str>, body: Vec<u8>) -> reqwest::Result<Answer> {
+        let url = format!("{}/v1/send/{to}", self.ingest);
+        self.ask("POST", url, "application/octet-stream", key, body).await
+    }
+
+    /// Whether the ingest listener says that it is ready.
+    pub(crate) async fn ready(&self) -> u16 {
+        self.ask("GET", format!("{}/readyz", self.ingest), "text/plain", None, vec![]).await.unwrap().status
+    }
+
+    /// One object a line.
+    pub(crate) async fn batch(&self, lines: String) -> reqwest::Result<Answer> {
+        let url = format!("{}/v1/batch", self.ingest);
+        self.ask("POST", url, "application/x-ndjson", None, lines.into()).await
+    }
+
+    /// The whole list that a query names, page by page.
+    pub(crate) async fn list(&self, query: &str) -> Vec<Value> {
+        let mut all = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let page = self.admin("GET", &format!("/v1/deliveries?limit=1000&{query}{cursor}"), "").await;
+            let mut page = page.expect(200);
+            all.append(page["data"].as_array_mut().unwrap());
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return all,
+            }
+        }
+    }
+
+    pub(crate) async fn get(&self, id: &str) -> Value {
+        self.admin("GET", &format!("/v1/deliveries/{id}"), "").await.expect(200)
+    }
+
+    /// What the attempts of a delivery came to, the newest last.
+    pub(crate) async fn results(&self, id: &str) -> Vec<String> {
+        let attempts = self.admin("GET", &format!("/v1/deliveries/{id}/attempts"), "").await.expect(200);
+        let mut all: Vec<(u64, String)> = attempts["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| (one["n"].as_u64().unwrap(), one["result"].as_str().unwrap().to_owned()))
+            .collect();
+        all.sort();
+        all.into_iter().map(|(_, result)| result).collect()
+    }
+
+    /// Waits until nothing has not ended.
+    pub(crate) async fn quiet(&self) {
+        until("everything has ended", async || self.list("state=ready,delayed,leased").await.is_empty())
+            .await;
+    }
+}
+
+/// Looks again and again until it is so; fails the test when it never is.
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let mut clock = tokio::time::interval(LOOK);
+    let looking = async {
+        while !is_so().await {
+            clock.tick().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
