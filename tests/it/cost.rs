@@ -139,7 +139,7 @@ async fn c071_descriptors_come_back() {
     for path in ["hangs", "drops"] {
         api.destination(path, &receiver.url(&format!("/{path}")), quick).await;
         let line = format!("{{\"destination\":\"{path}\",\"payload\":42}}\n");
-        api.batch(line.repeat(20)).await.unwrap().expect(200);
+        api.batch(line.repeat(300)).await.unwrap().expect(200);
     }
     api.quiet().await; // what was answered has opened the gates
     let before = descriptors(server.pid());

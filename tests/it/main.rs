@@ -4,6 +4,7 @@
 mod sim;
 
 mod api;
+mod cases;
 mod cli;
 mod config;
 mod cost;
