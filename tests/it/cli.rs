@@ -260,7 +260,7 @@ fn why_and_what_was_tried() {
             r#"{"data":[{"n":1,"started_at":"2020-01-15T12:00:00.000Z","result":"rate_limited","sent":"yes","status":429,"retry_after":{"raw":"6","kind":"seconds","asked_ms":6000,"applied_ms":6000,"clamped":null}}],"next_cursor":null}"#,
         )],
         code: 0,
-        stdout: &["rate_limited", "429", "6 = 6 s"],
+        stdout: &["rate_limited", "429", "6 → 6 s"],
         stderr: &[],
         asked: &["GET /v1/deliveries/dlv_01/attempts"],
     });
