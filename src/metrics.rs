@@ -56,7 +56,12 @@ impl Scrape {
         let figures = &live.figures;
         families.gauge("duehook_slots", "attempts that may be in flight", None, live.slots.into())?;
         families.gauge("duehook_in_flight", "attempts in flight", None, live.in_flight.into())?;
-        families.gauge("duehook_claims_running", "1 while deliveries are claimed", None, 1.0)?;
+        families.gauge(
+            "duehook_claims_running",
+            "1 while deliveries are claimed",
+            None,
+            f64::from(u8::from(live.claiming)),
+        )?;
         let help = "deliveries that are never sent until an operator retries them";
         families.gauge("duehook_quarantined_deliveries", help, None, live.quarantined as f64)?;
         families.gauge(

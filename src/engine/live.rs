@@ -28,6 +28,8 @@ pub struct Live {
     pub at: Timestamp,
     pub step: u64,
     pub counting: bool,
+    /// False once a stop has begun.
+    pub claiming: bool,
     pub slots: u32,
     pub in_flight: u32,
     pub accepted_per_second: f64,
@@ -49,6 +51,7 @@ impl Live {
             at: Timestamp(0),
             step: 0,
             counting: true,
+            claiming: false,
             slots: 0,
             in_flight: 0,
             accepted_per_second: 0.0,

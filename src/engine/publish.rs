@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::live::{ClassLive, DestinationsLive, Live};
 use super::{Core, PUBLISH_EVERY};
 use crate::model::ClassNo;
+use crate::schedule::Survey;
 use crate::time::{Millis, Mono, Now};
 
 /// The windows of the first classes, in the order of their numbers (API.md); others have the last.
@@ -33,7 +34,7 @@ impl Core {
     pub(super) fn picture(&mut self, now: Now) -> Live {
         let rates = self.tally.rates(now.mono);
         let (slots, in_flight) = self.schedule.slots();
-        let [active, held, paused, disabled] = self.schedule.states(now.mono);
+        let survey = self.schedule.survey(now);
         let mut figures = self.tally.figures.clone();
         figures.leases_expired = self.tally.leases_expired;
         figures.clock_steps = self.clock.steps;
@@ -41,19 +42,27 @@ impl Core {
             at: now.wall,
             step: self.step,
             counting: self.sweeps.counting(),
+            claiming: self.schedule.is_claiming(),
             slots,
             in_flight,
             accepted_per_second: rates.accepted,
             finished_per_second: rates.finished,
             quarantined: self.tally.quarantined,
-            classes: (0..self.tally.classes()).map(|class| self.class(class, rates.claims[class])).collect(),
+            classes: (0..self.tally.classes())
+                .map(|class| self.class(class, rates.claims[class], &survey))
+                .collect(),
             forecast: self.schedule.forecast(now.wall),
-            destinations: DestinationsLive { active, held, paused, disabled },
+            destinations: DestinationsLive {
+                active: survey.active,
+                held: survey.held,
+                paused: survey.paused,
+                disabled: survey.disabled,
+            },
             figures,
         }
     }
 
-    fn class(&self, place: usize, claims_per_second: f64) -> ClassLive {
+    fn class(&self, place: usize, claims_per_second: f64, survey: &Survey) -> ClassLive {
         let class = ClassNo(u8::try_from(place).expect("classes are few"));
         let waiting = self.schedule.class(class);
         ClassLive {
@@ -63,8 +72,8 @@ impl Core {
             held: waiting.held,
             delayed: waiting.delayed,
             leased: self.tally.leased[place],
-            oldest_ready_at: waiting.oldest_due.filter(|_| waiting.ready > 0),
-            oldest_held_at: waiting.oldest_due.filter(|_| waiting.held > 0),
+            oldest_ready_at: survey.oldest_ready[place],
+            oldest_held_at: survey.oldest_held[place],
             claims_per_second,
             first_attempt_p95: self.tally.p95(place),
         }

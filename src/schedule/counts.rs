@@ -38,8 +38,6 @@ pub struct Waiting {
     pub ready: u64,
     pub held: u64,
     pub delayed: u64,
-    /// The oldest due time, to the second, if it has passed.
-    pub oldest_due: Option<Timestamp>,
 }
 
 fn second(due: Timestamp) -> u64 {
@@ -108,12 +106,10 @@ impl Counts {
         let later = class.all - class.due;
         let held_later = class.held_retry.min(later);
         let held_due = (class.held_first + class.held_retry - held_later).min(class.due);
-        let oldest = class.seconds.keys().next().filter(|oldest| **oldest <= self.cursor);
         Waiting {
             ready: class.due - held_due,
             held: class.held_first + class.held_retry,
             delayed: (later - held_later).saturating_sub(class.held_first.saturating_sub(class.due)),
-            oldest_due: oldest.map(|second| Timestamp(second * 1_000)),
         }
     }
 
@@ -148,7 +144,7 @@ mod tests {
     }
 
     fn check(counts: &Counts, ready: u64, held: u64, delayed: u64) {
-        let Waiting { ready: r, held: h, delayed: d, oldest_due: _ } = counts.waiting(URGENT);
+        let Waiting { ready: r, held: h, delayed: d } = counts.waiting(URGENT);
         assert_eq!((r, h, d), (ready, held, delayed));
     }
 

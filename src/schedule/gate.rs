@@ -153,10 +153,14 @@ impl Gate {
 
     /// The earliest due time that is known.
     pub(super) fn oldest_due(&self) -> Option<Timestamp> {
-        let due = self.lanes.iter().filter_map(|(_, lane)| match lane.head() {
-            Head::At(entry) => Some(entry.due),
+        self.heads().map(|(_, due)| due).min()
+    }
+
+    /// The heads of its lanes, as far as they are known.
+    pub(super) fn heads(&self) -> impl Iterator<Item = (Lane, Timestamp)> {
+        self.lanes.iter().filter_map(|(lane, queue)| match queue.head() {
+            Head::At(entry) => Some((*lane, entry.due)),
             Head::Empty | Head::OnDisk => None,
-        });
-        due.min()
+        })
     }
 }

@@ -22,7 +22,7 @@ pub use counts::{FORECAST_MINUTES, Waiting};
 pub use gate::GateSettings;
 pub use health::{GateMemory, Health};
 pub use lane::BUFFER;
-pub use view::GateView;
+pub use view::{GateView, Survey};
 
 /// A connection unused for longer is not kept: receivers close theirs at about this age.
 const KEEP_ALIVE: Millis = Millis(15_000);

@@ -207,3 +207,16 @@ fn c113_timers_follow_the_wall_clock() {
     it.wake(Now { wall: at(3_700_000).wall, mono: Mono(3_700_020) });
     assert!(claims(&mut it, Now { wall: at(3_700_000).wall, mono: Mono(3_700_020) }).is_empty());
 }
+
+#[test]
+fn what_is_ready_and_what_is_held_age_apart() {
+    let mut it = schedule(2, 8);
+    put(&mut it, 0, 1, at(100), at(0));
+    put(&mut it, 1, 2, at(500), at(0));
+    hold(&mut it, 0, at(60_000), at(0));
+    let survey = it.survey(at(1_000));
+    assert_eq!((survey.active, survey.held), (1, 1));
+    assert_eq!(survey.oldest_held[1], Some(at(100).wall), "routine is class 1");
+    assert_eq!(survey.oldest_ready[1], Some(at(500).wall));
+    assert_eq!(it.survey(at(50)).oldest_held[1], None, "not due yet");
+}

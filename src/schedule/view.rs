@@ -2,9 +2,9 @@
 
 use super::counts::Waiting;
 use super::{Schedule, index};
-use crate::model::{ClassNo, DestNo, DestinationState};
+use crate::model::{ClassNo, DestNo, DestinationState, MAX_CLASSES};
 use crate::outcome::Hold;
-use crate::time::{Mono, Timestamp};
+use crate::time::{Mono, Now, Timestamp};
 
 /// The live side of a destination, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,20 +75,46 @@ impl Schedule {
         })
     }
 
-    /// The states of all gates: active and open, active and held, paused, disabled.
+    /// Looks at every gate once: microseconds for a thousand of them.
     #[must_use]
-    pub fn states(&self, now: Mono) -> [u64; 4] {
-        let mut states = [0; 4];
+    pub fn survey(&self, now: Now) -> Survey {
+        let mut survey = Survey::default();
         for gate in &self.gates {
-            let place = match gate.settings.state {
-                DestinationState::Active if gate.is_held(now) => 1,
-                DestinationState::Active => 0,
-                DestinationState::Paused => 2,
-                DestinationState::Disabled => 3,
+            let closed = gate.is_closed(now.mono);
+            let state = match gate.settings.state {
+                DestinationState::Active if closed => &mut survey.held,
+                DestinationState::Active => &mut survey.active,
+                DestinationState::Paused => &mut survey.paused,
+                DestinationState::Disabled => &mut survey.disabled,
                 DestinationState::Deleted => continue,
             };
-            states[place] += 1;
+            *state += 1;
+            let oldest = if closed { &mut survey.oldest_held } else { &mut survey.oldest_ready };
+            for (lane, due) in gate.heads().filter(|(_, due)| *due <= now.wall) {
+                let oldest = &mut oldest[usize::from(lane.class().0)];
+                *oldest = Some(oldest.map_or(due, |known| known.min(due)));
+            }
         }
-        states
+        survey
     }
+
+    /// True unless claims were stopped.
+    #[must_use]
+    pub fn is_claiming(&self) -> bool {
+        !self.stopped
+    }
+}
+
+/// What a look at every gate shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Destinations that are open; the other active ones are held.
+    pub active: u64,
+    pub held: u64,
+    pub paused: u64,
+    pub disabled: u64,
+    /// By class: the earliest due time that has passed, at destinations that let something
+    /// through and at those that do not.
+    pub oldest_ready: [Option<Timestamp>; MAX_CLASSES],
+    pub oldest_held: [Option<Timestamp>; MAX_CLASSES],
 }

@@ -9,6 +9,7 @@ fn live() -> Live {
         at: T0.plus(Millis(61_500)),
         step: 9,
         counting: false,
+        claiming: true,
         slots: 4096,
         in_flight: 3,
         accepted_per_second: 1.5,
