@@ -379,7 +379,6 @@ async fn c130_what_waits_survives_a_restart_and_goes_out_on_time() {
     api.destination("healthy", &healthy.receiver.url("/"), "").await;
     api.send("held", None, b"first".to_vec()).await.unwrap().expect(202);
     held.reach(1).await;
-    let arrived = held.receiver.received()[0].at;
     until("it is held", async || {
         api.admin("GET", "/v1/destinations/held", "").await.json["hold_until"].is_string()
     })
@@ -399,6 +398,7 @@ async fn c130_what_waits_survives_a_restart_and_goes_out_on_time() {
     assert_eq!(held.count(), 1, "nothing went out during the hold");
     api.quiet().await;
     let received = held.receiver.received();
+    let arrived = received[0].at;
     let (second, last) = (received[1].at - arrived, received[received.len() - 1].at - arrived);
     println!("the hold of 3 s ended after {second:?}; the last of 50 came after {last:?}");
     assert_eq!(received.len(), 51);
