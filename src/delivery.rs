@@ -343,8 +343,14 @@ impl Delivery {
     }
 
     fn count(&mut self, verdict: Verdict, result: AttemptResult) {
-        let died = result == AttemptResult::Interrupted;
-        self.interrupted = if died { self.interrupted.saturating_add(1) } else { 0 };
+        self.interrupted = match (verdict, result) {
+            (Verdict::Again { counted: Counted::Interruption, .. }, _)
+            | (Verdict::End(Ending::Quarantined), AttemptResult::Interrupted) => {
+                self.interrupted.saturating_add(1)
+            }
+            (_, AttemptResult::Interrupted) => self.interrupted,
+            (_, _) => 0,
+        };
         match verdict {
             Verdict::Again { counted: Counted::Failure, .. } | Verdict::End(Ending::Exhausted) => {
                 self.failures = self.failures.saturating_add(1);

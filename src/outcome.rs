@@ -8,7 +8,8 @@ pub mod retry_after;
 mod words;
 
 pub use decide::{
-    Asked, Clamped, Counted, Decision, Hold, MAX_INTERRUPTED, Standing, Verdict, decide, decide_after_restart,
+    Asked, Clamped, Counted, Decision, Hold, MAX_INTERRUPTED, Standing, Verdict, decide,
+    decide_after_restart, decide_after_stop,
 };
 pub use retry_after::{RetryAfter, RetryHeaders};
 pub use words::{AttemptResult, Ending, HoldReason, NextReason};

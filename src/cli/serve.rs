@@ -42,6 +42,8 @@ enum ServeError {
     Store(#[from] store::StoreError),
     #[error("cannot listen on {address}: {error}; {LISTEN_HINT}")]
     Listen { address: SocketAddr, error: std::io::Error },
+    #[error("the engine did not end in time after it was cut off: the next start checks the file")]
+    Hung,
     #[error("{0}")]
     Config(String),
     #[error("{0}")]
@@ -52,7 +54,8 @@ impl ServeError {
     fn code(&self) -> u8 {
         match self {
             ServeError::Open(error) => error.exit_code(),
-            ServeError::Store(_) | ServeError::Listen { .. } | ServeError::System(_) => TEMPORARY,
+            ServeError::Store(error) => error.exit_code(),
+            ServeError::Listen { .. } | ServeError::System(_) | ServeError::Hung => TEMPORARY,
             ServeError::Config(_) => CONFIG,
         }
     }
@@ -92,17 +95,21 @@ async fn serve(settings: &Settings) -> Result<(), ServeError> {
     let mut signals = Signals::new()?;
     raise_descriptors(settings.send.slots)?;
     let clock = Clock::start();
-    let (driver, handle) = open(settings, &clock)?;
+    // Whatever else can fail does so before the file is opened: a start that fails after it
+    // would look like a crash to the next one.
+    let sockets = bind_all(settings).await?;
+    let sender = sender(settings)?;
+    let (driver, handle) = open(settings, sender, &clock)?;
     let (stop, stopping) = watch::channel(());
     let mut listeners = JoinSet::new();
-    let addresses = listen(settings, &handle, &mut listeners, &stopping).await?;
+    let addresses = listen(settings, sockets, &handle, &mut listeners, &stopping)?;
     drop(handle);
     announce(settings, addresses);
     finish(driver, settings, &mut signals, stop, listeners).await
 }
 
 /// Opens the file and starts the engine on it.
-fn open(settings: &Settings, clock: &Clock) -> Result<(Driver, Handle), ServeError> {
+fn open(settings: &Settings, sender: Sender, clock: &Clock) -> Result<(Driver, Handle), ServeError> {
     let host = host_id(settings);
     let now = clock.now();
     let opening = Opening { region: &settings.region, now: now.wall, uuid: random()? };
@@ -111,7 +118,6 @@ fn open(settings: &Settings, clock: &Clock) -> Result<(Driver, Handle), ServeErr
     let engine = Engine::open(opened, limits(settings), Seed { run }, now)?;
     let owner = Owner::beside(&settings.data, &settings.region);
     let custody = Custody { path: settings.data.clone(), host, owner, run: now.wall };
-    let sender = sender(settings)?;
     Ok(driver::start(engine, sender, custody, clock.clone(), &tokio::runtime::Handle::current()))
 }
 
@@ -183,9 +189,22 @@ fn raise_descriptors(slots: u32) -> Result<(), ServeError> {
 
 /// Where everything listens: ingest, admin, and metrics if they have their own.
 type Addresses = [Option<SocketAddr>; 3];
+/// The same, bound and not served yet.
+type Sockets = [Option<TcpListener>; 3];
 
-async fn listen(
+async fn bind_all(settings: &Settings) -> Result<Sockets, ServeError> {
+    let ingest = bind(&settings.ingest.listener).await?;
+    let admin = bind(&settings.admin).await?;
+    let metrics = match &settings.metrics {
+        Some(listener) => Some(bind(listener).await?),
+        None => None,
+    };
+    Ok([Some(ingest), Some(admin), metrics])
+}
+
+fn listen(
     settings: &Settings,
+    sockets: Sockets,
     handle: &Handle,
     listeners: &mut JoinSet<()>,
     stopping: &watch::Receiver<()>,
@@ -200,9 +219,9 @@ async fn listen(
     let admin = (Some(&settings.admin), http::admin_router(Arc::clone(&app)));
     let metrics = (settings.metrics.as_ref(), http::metrics_router(app));
     let mut addresses = [None; 3];
-    for (place, (listener, router)) in [ingest, admin, metrics].into_iter().enumerate() {
-        let Some(listener) = listener else { continue };
-        let socket = bind(listener).await?;
+    for (place, (socket, (listener, router))) in sockets.into_iter().zip([ingest, admin, metrics]).enumerate()
+    {
+        let (Some(socket), Some(listener)) = (socket, listener) else { continue };
         addresses[place] = Some(socket.local_addr()?);
         let limits = http::Limits::new(settings.ingest.max_connections, listener.allowed_hosts.clone());
         let mut stopping = stopping.clone();
@@ -292,7 +311,8 @@ async fn finish(
         Some(ended) => ended,
         None => {
             driver.cut();
-            timeout(CUT_TIME.duration(), driver.ended()).await.unwrap_or(Ok(()))
+            listeners.abort_all();
+            timeout(CUT_TIME.duration(), driver.ended()).await.map_err(|_| ServeError::Hung)?
         }
     };
     stop.send_replace(());

@@ -17,6 +17,9 @@ use crate::time::{Millis, Timestamp};
 /// How long a producer is to wait when there is no room for more deliveries: by then some ended.
 const FULL_RETRY_AFTER: Millis = Millis(5_000);
 
+/// The policy that every server has.
+const DEFAULT_POLICY: &str = "default";
+
 /// What this step has accepted so far.
 #[derive(Default)]
 pub(super) struct Accepting {
@@ -168,6 +171,18 @@ impl InStep<'_, '_> {
         Ok(())
     }
 
+    /// Writes every fresh delivery of a lane that is not placed yet: its page is about to be read,
+    /// and what the page does not show is taken not to be there.
+    pub(super) fn place_lane(&mut self, no: DestNo, lane: Lane) -> Result<(), StoreError> {
+        let here = |placed: &Placed| {
+            let it = &placed.work.delivery;
+            it.destination == no && matches!(it.state, State::Waiting { lane: of, .. } if of == lane)
+        };
+        let fresh = self.accepting.fresh.iter().filter(|(_, placed)| here(placed));
+        let ids: Vec<DeliveryId> = fresh.map(|(id, _)| *id).collect();
+        ids.into_iter().try_for_each(|id| self.place(id))
+    }
+
     /// Writes a fresh delivery into `due`, unless it is somewhere already.
     fn place(&mut self, id: DeliveryId) -> Result<(), StoreError> {
         let Some(placed) = self.accepting.fresh.get_mut(&id) else { return Ok(()) };
@@ -231,7 +246,11 @@ impl Core {
     pub(super) fn policy(&self, no: DestNo) -> &Policy {
         let policies = &self.limits.policies;
         let named = policies.get(&self.directory.facts(no).policy);
-        named.or_else(|| policies.values().next()).expect("there is always a default policy")
+        named
+            .or_else(|| {
+                policies.iter().find(|(name, _)| name.as_str() == DEFAULT_POLICY).map(|(_, policy)| policy)
+            })
+            .expect("there is always a default policy")
     }
 
     fn made(

@@ -39,6 +39,8 @@ impl InStep<'_, '_> {
         lane: Lane,
         after: Option<(Timestamp, DeliveryId)>,
     ) -> Result<(), StoreError> {
+        // What was accepted in this step and found no room in RAM is not on disk yet.
+        self.place_lane(no, lane)?;
         let rows = self.file.lane_page(no, lane, after, BUFFER)?;
         let ended = rows.len() < BUFFER;
         self.core.schedule.page(no, lane, rows, ended, self.now);

@@ -87,6 +87,11 @@ impl Directory {
         &self.facts[usize::try_from(no.0).unwrap_or(usize::MAX)]
     }
 
+    /// Destinations that are not deleted.
+    pub(super) fn living(&self) -> usize {
+        self.by_name.len()
+    }
+
     /// Numbers given so far.
     pub(super) fn len(&self) -> usize {
         self.facts.len()

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::delivery::{Attempt, Lease};
+use crate::delivery::{Attempt, Delivery, Lease, State};
 use crate::model::{ClassNo, MAX_CLASSES, Name};
 use crate::outcome::{AttemptResult, Ending};
 use crate::time::{Millis, Mono, Now, Timestamp};
@@ -256,6 +256,12 @@ impl Tally {
         self.figures.finished[usize::from(class.0)][place] += 1;
         self.figures.attempts_per_delivery.observe(f64::from(attempts));
         self.quarantined += u64::from(outcome == Ending::Quarantined);
+    }
+
+    /// A delivery that had ended is no longer there.
+    pub(super) fn forgotten(&mut self, it: &Delivery) {
+        let quarantined = matches!(it.state, State::Terminal { outcome: Ending::Quarantined, .. });
+        self.quarantined = self.quarantined.saturating_sub(u64::from(quarantined));
     }
 
     /// Takes a sample when it is time, and says how fast things go.

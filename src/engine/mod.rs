@@ -50,6 +50,8 @@ pub const MAX_PAGES: usize = 256;
 pub const MAX_DESTINATIONS: usize = 200_000;
 /// Bytes of bodies in flight: they are held in RAM while they are sent.
 pub const MAX_BODIES_OUT: u64 = 256 << 20;
+/// Numbers of destinations ever, deleted ones included: each keeps its gate.
+pub const MAX_NUMBERS: usize = 1_000_000;
 /// How often the figures are published at most.
 const PUBLISH_EVERY: Millis = Millis(250);
 /// Wall time may run this much ahead of monotonic time before timers are set anew.
@@ -240,10 +242,10 @@ impl Core {
             accepting: Accepting::default(),
             gates: BTreeSet::new(),
         };
-        work.expire_leases()?;
         for report in batch.reports {
             work.report(report)?;
         }
+        work.expire_leases()?;
         for command in batch.commands {
             let done = work.command(command)?;
             work.out.commands.push(done);

@@ -11,10 +11,13 @@ use super::{CLOCK_PROOF, CLOCK_STEP, Clock, Core, Engine, InStep, Limits, Mint};
 use crate::delivery::{Attempt, Lease};
 use crate::engine::live::Tally;
 use crate::model::{DestNo, MAX_CLASSES};
-use crate::outcome::{self, AttemptResult, Standing};
+use crate::outcome::{self, AttemptResult, Standing, Verdict};
 use crate::schedule::{GateMemory, Schedule};
 use crate::store::{Before, BodyKind, Commit, Found, Inventory, Opened, RunNote, StoreError, Writing};
 use crate::time::{Mono, Now};
+
+/// Lanes of a destination: two for each class there can be.
+const LANES: u8 = MAX_CLASSES as u8 * 2;
 
 /// What must come from outside: chance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +38,7 @@ impl Engine {
         let core = store.write(Commit::QuickRepair, |file| {
             let inventory = file.inventory()?;
             let cursors = [file.body_sweep(BodyKind::Delivered)?, file.body_sweep(BodyKind::Failed)?];
-            let mut core = core(inventory, limits, region, cursors, seed, run, now);
+            let mut core = core(inventory, limits, region, cursors, seed, run, now)?;
             core.recover(file, now)?;
             file.tick(core.step, now.wall)?;
             Ok(core)
@@ -52,7 +55,7 @@ fn core(
     seed: Seed,
     run: RunNote,
     now: Now,
-) -> Core {
+) -> Result<Core, StoreError> {
     let suspect_slots = limits.slots.checked_shr(run.streak.saturating_mul(3)).unwrap_or(0);
     let mut schedule = Schedule::new(limits.slots, suspect_slots);
     let mut directory = Directory::default();
@@ -62,17 +65,18 @@ fn core(
     directory.put_classes(inventory.classes);
     let gates: BTreeMap<DestNo, _> = inventory.gates.into_iter().collect();
     for (no, stored) in inventory.destinations {
-        let tenant = directory.tenant(&stored.settings.tenant).expect("written with its destination");
+        let tenant = directory.tenant(&stored.settings.tenant).ok_or_else(|| damaged("the tenant", no))?;
         let facts = Facts::of(&stored, tenant);
         let memory = gates.get(&no).map_or_else(GateMemory::default, memory);
-        let added = schedule.add(facts.gate(), memory, now);
-        assert_eq!(added, no, "destinations have the numbers 0, 1, 2, … without a gap");
+        if schedule.add(facts.gate(), memory, now) != no {
+            return Err(damaged("the number", no));
+        }
         directory.put(no, facts);
     }
     let leap = run.step > 0 && now.wall.since(run.tick) > CLOCK_STEP;
     let proven_at = if leap { now.mono.plus(CLOCK_PROOF) } else { Mono(0) };
     let tally = Tally::new(directory.classes(), inventory.quarantined, now);
-    Core {
+    Ok(Core {
         limits,
         region,
         schedule,
@@ -81,14 +85,20 @@ fn core(
         deadlines: BTreeSet::new(),
         bodies_out: 0,
         mint: Mint { run: seed.run, counter: 0, last: run.tick },
-        sweeps: Sweeps::new(inventory.terminal, cursors),
+        sweeps: Sweeps::new(inventory.terminal, run.step + 1, cursors),
         tally,
         step: run.step + 1,
         last_commit: now.mono,
         last_publish: None,
         unpublished: true,
         clock: Clock { last: now, proven_at, steps: 0 },
-    }
+    })
+}
+
+/// Destinations have the numbers 0, 1, 2, … without a gap, and each its tenant: anything else is
+/// damage that a server cannot run with.
+fn damaged(what: &str, no: DestNo) -> StoreError {
+    StoreError::Damaged { what: format!("{what} of destination {}", no.0) }
 }
 
 impl Core {
@@ -110,8 +120,11 @@ impl Core {
     fn find_heads(&mut self, file: &Writing<'_>, now: Now) -> Result<(), StoreError> {
         let mut from = (DestNo(0), 0);
         while let Some((no, lane, head)) = file.next_lane(from.0, from.1)? {
+            if usize::try_from(no.0).unwrap_or(usize::MAX) >= self.directory.len() || lane.0 >= LANES {
+                return Err(damaged("a due row", no));
+            }
             self.schedule.found(no, lane, head, now);
-            let last = usize::from(lane.0) + 1 >= MAX_CLASSES * 2;
+            let last = lane.0 + 1 >= LANES;
             from = if last { (DestNo(no.0 + 1), 0) } else { (no, lane.0 + 1) };
         }
         Ok(())
@@ -122,6 +135,7 @@ impl InStep<'_, '_> {
     /// An attempt that the process before did not survive. Its number stays used.
     fn take_back(&mut self, lease: &Lease) -> Result<(), StoreError> {
         let Found::Delivery(mut it) = self.file.delivery(lease.id)? else {
+            self.core.tally.quarantined += 1;
             return self.file.quarantine_damaged(lease.id, self.now.wall);
         };
         let seen = Standing {
@@ -138,13 +152,13 @@ impl InStep<'_, '_> {
         let before = Before::of(&it, Some(lease));
         let end = self.end();
         let moved = it
-            .settle(lease, interrupted(lease), verdict, end)
+            .settle(lease, interrupted(lease, verdict), verdict, end)
             .map_err(|refused| StoreError::Contradiction(format!("an orphaned lease: {refused}")))?;
         self.put(before, *it, moved.as_ref())
     }
 }
 
-fn interrupted(lease: &Lease) -> Attempt {
+fn interrupted(lease: &Lease, verdict: Verdict) -> Attempt {
     Attempt {
         n: lease.attempt,
         started_at: lease.claimed_at,
@@ -156,7 +170,7 @@ fn interrupted(lease: &Lease) -> Attempt {
         address: None,
         late: false,
         retry_after: None,
-        next_attempt_at: Some(lease.due),
+        next_attempt_at: matches!(verdict, Verdict::Again { .. }).then_some(lease.due),
         response_excerpt: None,
     }
 }

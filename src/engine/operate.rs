@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::command::{Command, CommandError, Done, Expect, StateVerb};
 use super::directory::Facts;
-use super::{InStep, MAX_DESTINATIONS};
+use super::{InStep, MAX_DESTINATIONS, MAX_NUMBERS};
 use crate::delivery::{Delivery, Next};
 use crate::model::destination::StateNote;
 use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Name, TenantNo};
@@ -56,7 +56,8 @@ impl InStep<'_, '_> {
     }
 
     fn create(&mut self, name: Name, settings: Destination) -> Answer {
-        if self.core.directory.len() >= MAX_DESTINATIONS {
+        let directory = &self.core.directory;
+        if directory.living() >= MAX_DESTINATIONS || directory.len() >= MAX_NUMBERS {
             return Ok(Err(CommandError::TooManyDestinations));
         }
         let tenant = self.tenant(&settings.tenant)?;

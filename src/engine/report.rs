@@ -98,7 +98,7 @@ impl InStep<'_, '_> {
         let decision = outcome::decide(self.core.policy(it.destination), &seen, self.now.wall, outcome);
         if self.core.schedule.is_stopped() && *outcome == Outcome::MaybeSent(MaybeSent::Interrupted) {
             // Cut off by the stop: as if the process had died, it goes out again after the start.
-            return Decision { verdict: outcome::decide_after_restart(&seen, lease.due), ..decision };
+            return Decision { verdict: outcome::decide_after_stop(&seen, lease.due), ..decision };
         }
         decision
     }
@@ -128,7 +128,7 @@ impl InStep<'_, '_> {
     /// 410: the destination takes no more, and keeps what waits.
     fn disable(&mut self, no: DestNo) -> Result<(), StoreError> {
         let mut stored = self.file.destination(no)?;
-        if stored.note.state == DestinationState::Deleted {
+        if matches!(stored.note.state, DestinationState::Deleted | DestinationState::Disabled) {
             return Ok(());
         }
         stored.note = StateNote {

@@ -30,6 +30,8 @@ pub(super) struct Sweeps {
     bodies: [Bodies; 2],
     /// Deliveries that have ended.
     terminal: u64,
+    /// The step of the open.
+    opened_at: u64,
 }
 
 /// How far the count of due rows has come since the open.
@@ -63,7 +65,7 @@ fn holds(kind: BodyKind, outcome: Ending) -> bool {
 
 impl Sweeps {
     /// Everything is looked at once after an open.
-    pub(super) fn new(terminal: u64, cursors: [Option<(u64, DeliveryId)>; 2]) -> Sweeps {
+    pub(super) fn new(terminal: u64, opened_at: u64, cursors: [Option<(u64, DeliveryId)>; 2]) -> Sweeps {
         let start = Some(Timestamp(0));
         let [delivered, failed] = cursors;
         Sweeps {
@@ -75,6 +77,7 @@ impl Sweeps {
                 Bodies { kind: BodyKind::Failed, after: failed, next: start },
             ],
             terminal,
+            opened_at,
         }
     }
 
@@ -91,9 +94,17 @@ impl Sweeps {
     /// A row was written to `finished`.
     pub(super) fn ended(&mut self, at: Timestamp, retention: &Retention) {
         self.terminal += 1;
-        self.next_forget.get_or_insert(self.forget_at(at, retention));
+        let forget_at = self.forget_at(at, retention);
+        self.next_forget.get_or_insert(forget_at);
+        if self.terminal == retention.max_terminal.saturating_add(1) {
+            // From now on the oldest may go sooner than they were to go.
+            self.next_forget = Some(Timestamp(0));
+        }
         for bodies in &mut self.bodies {
-            bodies.next.get_or_insert(at.plus(keep(bodies.kind, retention)));
+            let keep = keep(bodies.kind, retention);
+            if keep.0 > 0 {
+                bodies.next.get_or_insert(at.plus(keep));
+            }
         }
     }
 
@@ -212,7 +223,10 @@ impl InStep<'_, '_> {
                 return Ok(());
             }
             match self.file.delivery(id)? {
-                Found::Delivery(delivery) => self.file.forget(&delivery)?,
+                Found::Delivery(delivery) => {
+                    self.core.tally.forgotten(&delivery);
+                    self.file.forget(&delivery)?;
+                }
                 Found::Damaged | Found::Nothing => self.file.forget_damaged(step, id)?,
             }
             self.core.sweeps.terminal = self.core.sweeps.terminal.saturating_sub(1);
@@ -221,29 +235,35 @@ impl InStep<'_, '_> {
         Ok(())
     }
 
-    /// Removes the bodies whose time is over, in the order in which their deliveries ended.
+    /// Removes the bodies whose time is over, in the order in which their deliveries ended. Where
+    /// none are kept they go with the end itself; a cursor then says that they once were kept,
+    /// and the sweep goes on to the open and is done.
     fn sweep_bodies(&mut self, place: usize) -> Result<(), StoreError> {
         let Bodies { kind, after, .. } = self.core.sweeps.bodies[place];
         let keep = keep(kind, &self.core.limits.retention);
-        if keep.0 == 0 {
+        if keep.0 == 0 && after.is_none() {
             self.core.sweeps.bodies[place].next = None;
             return Ok(());
         }
         let rows = self.file.finished(after, MAX_ROWS)?;
         let mut next = (rows.len() == MAX_ROWS).then_some(self.now.wall);
-        let mut come = after;
+        let mut come = after.unwrap_or((0, DeliveryId(0)));
         for (step, id, at) in rows {
+            if keep.0 == 0 && step > self.core.sweeps.opened_at {
+                next = None;
+                break;
+            }
             if at.plus(keep) > self.now.wall {
                 next = Some(at.plus(keep));
                 break;
             }
             self.remove_body(kind, id)?;
-            come = Some((step, id));
+            come = (step, id);
         }
-        if come != after
-            && let Some((step, id)) = come
-        {
-            self.file.put_body_sweep(kind, step, id)?;
+        let done = keep.0 == 0 && next.is_none();
+        let come = (!done).then_some(come);
+        if come != after {
+            self.file.put_body_sweep(kind, come)?;
         }
         self.core.sweeps.bodies[place] = Bodies { kind, after: come, next };
         Ok(())

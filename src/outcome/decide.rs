@@ -170,6 +170,16 @@ pub fn decide_after_restart(seen: &Standing, due: Timestamp) -> Verdict {
     Verdict::Again { due, reason: NextReason::SenderRestart, counted: Counted::Interruption }
 }
 
+/// What becomes of an attempt that a stop cut off: as after a death, but it proves nothing
+/// against the delivery, so it is not counted.
+#[must_use]
+pub fn decide_after_stop(seen: &Standing, due: Timestamp) -> Verdict {
+    match seen.cancelling {
+        true => Verdict::End(Ending::Cancelled),
+        false => Verdict::Again { due, reason: NextReason::SenderRestart, counted: Counted::Nothing },
+    }
+}
+
 /// The wait after a 429: what was named, or a step by the destination's refusals in a row.
 /// A time that has passed, or zero, is no reason to come back sooner than that step (C017, C018).
 fn refused_wait(policy: &Policy, seen: &Standing, asked: RetryAfter) -> Millis {

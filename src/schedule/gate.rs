@@ -41,6 +41,10 @@ pub(super) struct Gate {
     pub(super) limit: u32,
     /// The hold as it is stored, and its end on the monotonic clock.
     pub(super) hold: Option<(Hold, Mono)>,
+    /// The hold was found on disk: it is a wall time, not a length.
+    pub(super) hold_loaded: bool,
+    /// It waits in the queue for a slot for interrupted work.
+    pub(super) suspended: bool,
     /// Counts holds: an answer to an older request neither ends one nor widens the limit.
     pub(super) epoch: u32,
     pub(super) refusals: u32,
@@ -75,6 +79,8 @@ impl Gate {
             last_claim: None,
             limit: 1,
             hold: None,
+            hold_loaded: false,
+            suspended: false,
             epoch: 0,
             refusals: 0,
             last_success_at: None,

@@ -49,6 +49,8 @@ impl Schedule {
             let old = gate.hold.filter(|_| !replace);
             gate.hold = Some(old.map_or(new, |old| longer(old, new)));
             gate.limit = 1;
+            gate.hold_loaded = false;
+            gate.epoch += u32::from(replace);
         });
     }
 

@@ -58,8 +58,8 @@ pub struct Schedule {
     /// Slots that interrupted work may hold, and holds.
     suspect_slots: u32,
     suspects: u32,
-    /// Gates that wait for one of those, besides whatever else they do.
-    suspended: BTreeSet<DestNo>,
+    /// Gates that wait for one of those, besides whatever else they do; each once.
+    suspended: VecDeque<DestNo>,
     /// Nothing more is claimed.
     stopped: bool,
     counts: Counts,
@@ -77,7 +77,7 @@ impl Schedule {
             in_flight: 0,
             suspect_slots: suspect_slots.max(1),
             suspects: 0,
-            suspended: BTreeSet::new(),
+            suspended: VecDeque::new(),
             stopped: false,
             counts: Counts::default(),
         }
@@ -89,6 +89,7 @@ impl Schedule {
         let mut gate = Gate::new(settings);
         gate.hold =
             memory.hold.filter(|hold| hold.until > now.wall).map(|hold| (hold, now.mono_at(hold.until)));
+        gate.hold_loaded = gate.hold.is_some();
         gate.closed = gate.is_closed(now.mono);
         gate.refusals = memory.refusals;
         gate.last_success_at = memory.last_success_at;
@@ -172,7 +173,13 @@ impl Schedule {
     }
 
     /// The wall clock has stepped: every timer that stands for a wall time is set anew.
+    ///
+    /// A hold of this run is a length of time and stays. One that was loaded is a wall time, and
+    /// the clock may have been wrong when it was: it is worked out again, but never made longer.
     pub fn clock_stepped(&mut self, now: Now) {
+        for gate in self.gates.iter_mut().filter(|gate| gate.hold_loaded) {
+            gate.hold = gate.hold.map(|(hold, until)| (hold, until.min(now.mono_at(hold.until))));
+        }
         let parked: Vec<DestNo> = self.timers.iter().map(|(_, no)| *no).collect();
         for no in parked {
             self.activate(no, now);
@@ -184,18 +191,18 @@ impl Schedule {
         while self.in_flight < self.slots && !self.stopped {
             let suspects = self.suspects < self.suspect_slots;
             let Some(no) = self.ring.pop_front() else {
-                match self.suspended.first().copied().filter(|_| suspects) {
-                    Some(next) => {
-                        self.suspended.remove(&next);
-                        self.activate(next, now);
-                    }
-                    None => break,
+                if !suspects || !self.resume(now) {
+                    break;
                 }
                 continue;
             };
             let gate = self.gate_mut(no);
             gate.spot = Spot::Idle;
-            if gate.is_closed(now.mono) || !gate.has_room() {
+            if gate.is_closed(now.mono) != gate.closed {
+                self.change(no, now, |_| {});
+                continue;
+            }
+            if gate.closed || !gate.has_room() {
                 self.activate(no, now);
                 continue;
             }
@@ -208,13 +215,33 @@ impl Schedule {
                     let after = gate.lane(lane).last();
                     return Pick::Page { destination: no, lane, after };
                 }
-                Turn::Suspects => {
-                    self.suspended.insert(no);
-                }
+                Turn::Suspects => self.suspend(no, now),
                 Turn::NotYet => self.activate(no, now),
             }
         }
         Pick::Nothing
+    }
+
+    /// Only interrupted work is due here, and it may have no more slots: the gate waits for one,
+    /// and for whatever else of it becomes due meanwhile.
+    fn suspend(&mut self, no: DestNo, now: Now) {
+        let gate = &mut self.gates[index(no)];
+        if !gate.suspended {
+            gate.suspended = true;
+            self.suspended.push_back(no);
+        }
+        if let Some(due) = gate.heads().map(|(_, due)| due).filter(|due| *due > now.wall).min() {
+            gate.spot = Spot::Timer(now.mono_at(due));
+            self.timers.insert((now.mono_at(due), no));
+        }
+    }
+
+    /// Looks again at the gate that has waited longest for a slot for interrupted work.
+    fn resume(&mut self, now: Now) -> bool {
+        let Some(next) = self.suspended.pop_front() else { return false };
+        self.gate_mut(next).suspended = false;
+        self.activate(next, now);
+        true
     }
 
     /// Puts a picked gate back: its page could not be read in this step.

@@ -75,9 +75,8 @@ impl Writing<'_> {
     pub(crate) fn put_body_sweep(
         &mut self,
         kind: BodyKind,
-        step: u64,
-        id: DeliveryId,
+        come: Option<(u64, DeliveryId)>,
     ) -> Result<(), StoreError> {
-        self.put_sweep_cursor(kind.word(), step, id)
+        self.put_sweep_cursor(kind.word(), come)
     }
 }

@@ -53,11 +53,26 @@ pub enum StoreError {
     Contradiction(String),
 }
 
+impl StoreError {
+    /// 75 where a restart may help, 78 where it will not (API.md, exit codes).
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            StoreError::Redb(error) if matches!(**error, redb::Error::Corrupted(_)) => 78,
+            StoreError::Redb(_) | StoreError::Closed => 75,
+            StoreError::Damaged { .. } | StoreError::Contradiction(_) => 78,
+        }
+    }
+}
+
 macro_rules! from_redb {
     ($($error:ty),*) => {$(
         impl From<$error> for StoreError {
             fn from(error: $error) -> StoreError {
-                StoreError::Redb(Box::new(error.into()))
+                match error.into() {
+                    redb::Error::DatabaseClosed => StoreError::Closed,
+                    other => StoreError::Redb(Box::new(other)),
+                }
             }
         }
     )*};

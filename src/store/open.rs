@@ -79,14 +79,9 @@ impl OpenError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            OpenError::Store(StoreError::Redb(error)) if matches!(**error, redb::Error::Corrupted(_)) => 78,
-            OpenError::InUse { .. }
-            | OpenError::Io { .. }
-            | OpenError::Store(StoreError::Redb(_) | StoreError::Closed) => 75,
-            OpenError::NotOurs { .. }
-            | OpenError::OtherRegion { .. }
-            | OpenError::NewerFormat { .. }
-            | OpenError::Store(StoreError::Damaged { .. } | StoreError::Contradiction(_)) => 78,
+            OpenError::Store(error) => error.exit_code(),
+            OpenError::InUse { .. } | OpenError::Io { .. } => 75,
+            OpenError::NotOurs { .. } | OpenError::OtherRegion { .. } | OpenError::NewerFormat { .. } => 78,
         }
     }
 }

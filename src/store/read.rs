@@ -84,7 +84,8 @@ impl Snapshot {
         }
     }
 
-    /// The deliveries that a key names: one a destination.
+    /// The deliveries that a key names: one a destination. With a name, only at the destination
+    /// that has it now: a deleted one of the same name is another.
     ///
     /// # Errors
     /// [`StoreError`] when the file cannot be read.
@@ -96,14 +97,20 @@ impl Snapshot {
     ) -> Result<Vec<DeliveryView>, StoreError> {
         let Some(tenant) = self.tables.tenants.get(tenant.as_str().as_bytes())? else { return Ok(vec![]) };
         let tenant = TenantNo(tenant.value());
-        let from = rows::key_row(tenant, key, DestNo(0));
-        let to = rows::key_row(tenant, key, DestNo(u32::MAX));
+        let mut at = DestNo(0)..=DestNo(u32::MAX);
+        if let Some(name) = destination {
+            let Some(no) = self.tables.destination_names.get(name.as_str().as_bytes())? else {
+                return Ok(vec![]);
+            };
+            at = DestNo(no.value())..=DestNo(no.value());
+        }
+        let from = rows::key_row(tenant, key, *at.start());
+        let to = rows::key_row(tenant, key, *at.end());
         let mut found = Vec::new();
         for row in self.tables.keys.range::<&[u8]>(&*from..=&*to)? {
             let id = DeliveryId(row?.1.value());
             found.extend(self.delivery(id)?);
         }
-        found.retain(|view| destination.is_none_or(|name| *name == view.destination));
         Ok(found)
     }
 

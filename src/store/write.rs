@@ -276,9 +276,13 @@ impl<'txn> Writing<'txn> {
     pub(super) fn put_sweep_cursor(
         &mut self,
         word: Meta,
-        step: u64,
-        id: DeliveryId,
+        come: Option<(u64, DeliveryId)>,
     ) -> Result<(), StoreError> {
+        let Some((step, id)) = come else {
+            self.wrote = true;
+            self.tables.meta.remove(word as u8)?;
+            return Ok(());
+        };
         let mut value = [0; 24];
         value[..8].copy_from_slice(&step.to_le_bytes());
         value[8..].copy_from_slice(&id.0.to_le_bytes());

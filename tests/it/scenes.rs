@@ -2,6 +2,7 @@
 //! by a script, and hours that take no time.
 
 mod clock;
+mod found;
 mod gate;
 mod life;
 
@@ -53,6 +54,7 @@ struct Scene {
     policy: Policy,
     slots: u32,
     retention: Millis,
+    max_terminal: u64,
     script: Script,
     mono: u64,
     wall_ahead: u64,
@@ -74,6 +76,7 @@ struct Setting {
     slots: u32,
     timeout: Millis,
     retention: Millis,
+    max_terminal: u64,
     policy: Policy,
 }
 
@@ -85,6 +88,7 @@ impl Default for Setting {
             slots: 64,
             timeout: Millis(15_000),
             retention: Millis(30 * 24 * HOUR),
+            max_terminal: 1_000_000,
             policy: Policy::default(),
         }
     }
@@ -111,13 +115,14 @@ fn soon(status: u16, retry_after: Option<&str>) -> Reply {
 
 impl Scene {
     fn new(setting: Setting, script: Script) -> Scene {
-        let Setting { destinations, concurrency, slots, timeout, retention, policy } = setting;
+        let Setting { destinations, concurrency, slots, timeout, retention, max_terminal, policy } = setting;
         let mut scene = Scene {
             disk: Disk::default(),
             engine: None,
             policy,
             slots,
             retention,
+            max_terminal,
             script,
             mono: 0,
             wall_ahead: 0,
@@ -153,7 +158,7 @@ impl Scene {
         let opened = open::open_backend(self.disk.clone(), &opening).expect("it opens");
         let retention = Retention {
             terminal: self.retention,
-            max_terminal: 1_000_000,
+            max_terminal: self.max_terminal,
             delivered_payload: Millis(0),
             failed_payload: Millis(7 * 24 * HOUR),
         };

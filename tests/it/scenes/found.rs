@@ -1,0 +1,129 @@
+//! What reviews found, each as the story that shows it.
+
+use duehook::engine::command::{Command, StateVerb};
+use duehook::outcome::Ending;
+
+use super::*;
+
+fn new(place: u32, not_before: Option<u64>) -> NewDelivery {
+    NewDelivery {
+        destination: destination(place),
+        tenant: None,
+        class: None,
+        key: None,
+        not_before: not_before.map(|at| Timestamp(NOON + at)),
+        max_age: None,
+        max_failures: None,
+        headers: vec![],
+        labels: vec![],
+        content_type: "text/plain".into(),
+        body: NewBody::new(vec![b'x'].into()),
+    }
+}
+
+/// I17: two far-off deliveries and more due now than a lane keeps in RAM, in one request to a
+/// destination with room for all: the second far-off one was in RAM no more and on disk not yet
+/// when the lane's page was read, and was never sent.
+#[test]
+fn fresh_work_that_finds_no_room_in_ram_is_on_disk_before_its_page_is_read() {
+    let setting = Setting { concurrency: 200, slots: 256, ..Setting::default() };
+    let mut scene = Scene::new(setting, |_| soon(200, None));
+    for _ in 0..150 {
+        scene.deliver(0);
+        scene.run_to(scene.mono + 10);
+    }
+    assert!(scene.gate(0).limit > 100, "the gate has opened wide");
+    let now = scene.mono;
+    let mut batch = vec![new(0, Some(now + HOUR)), new(0, Some(now + 2 * HOUR))];
+    batch.extend((0..70).map(|_| new(0, None)));
+    let step = scene.step(Batch { accepts: vec![batch], ..Batch::default() });
+    let taken = step.accepts[0].iter().map(|it| it.as_ref().expect("taken").delivery.delivery.id);
+    let ids: Vec<DeliveryId> = taken.collect();
+    scene.run_to(now + 10 * HOUR);
+    for id in ids {
+        assert_eq!(scene.ending(id), Some(Ending::Delivered), "{:?}", scene.record(id).state);
+    }
+}
+
+/// `max_terminal` acts when it is exceeded, not when the first record is old in any case.
+#[test]
+fn more_ended_deliveries_than_are_kept_go_after_a_day() {
+    let mut scene = Scene::new(Setting { max_terminal: 10, ..Setting::default() }, |_| soon(200, None));
+    let mut ids = Vec::new();
+    for _ in 0..50 {
+        ids.push(scene.deliver(0));
+        scene.run_to(scene.mono + SECOND);
+    }
+    scene.run_to(23 * HOUR);
+    assert!(ids.iter().all(|id| scene.view(*id).is_some()), "none younger than a day goes");
+    scene.run_to(25 * HOUR);
+    let left = ids.iter().filter(|id| scene.view(**id).is_some()).count();
+    assert_eq!(left, 10);
+}
+
+/// Answers to requests from before an operator's hold do not widen the gate that it will open.
+#[test]
+fn an_operators_hold_reopens_with_one_request() {
+    let script = |sent: &Sent| Some((answered(200, None), if sent.nth > 20 { 3 * SECOND } else { 5 }));
+    let mut scene = Scene::new(Setting::default(), script);
+    for _ in 0..20 {
+        scene.deliver(0);
+        scene.run_to(scene.mono + 10);
+    }
+    for _ in 0..8 {
+        scene.deliver(0);
+    }
+    let until = Timestamp(NOON + scene.mono + MINUTE);
+    scene.command(Command::Hold { name: destination(0), until }).expect("it is there");
+    scene.run_to(scene.mono + 10 * SECOND);
+    assert_eq!(scene.gate(0).limit, 1);
+}
+
+/// A gate whose interrupted work waits for a slot still sends other work when that is due.
+#[test]
+fn interrupted_work_that_waits_for_a_slot_does_not_hold_back_what_is_due() {
+    let script = |sent: &Sent| match (sent.attempt, sent.body) {
+        (1, b'x') => None,
+        _ => Some((answered(200, None), 14 * SECOND)),
+    };
+    let mut scene = Scene::new(Setting { destinations: 2, ..Setting::default() }, script);
+    let state = |place: u32, verb: StateVerb| {
+        let (reason, by) = (String::new(), String::new());
+        Command::SetState { name: destination(place), verb, reason, by }
+    };
+    for place in 0..2 {
+        scene.deliver(place);
+        scene.command(state(place, StateVerb::Pause)).expect("it is there");
+    }
+    for _ in 0..4 {
+        scene.restart(100); // each soon after the last: one slot is left for interrupted work
+    }
+    let scheduled = scene.post(1, |it| {
+        it.not_before = Some(Timestamp(NOON + 10 * SECOND));
+        it.body = NewBody::new(vec![b's'].into());
+    });
+    let id = scheduled.expect("taken").delivery.delivery.id;
+    for place in 0..2 {
+        scene.command(state(place, StateVerb::Resume)).expect("it is there");
+    }
+    scene.run_to(MINUTE);
+    assert_eq!(scene.times(id), [10 * SECOND]);
+}
+
+/// A reader that is still reading when the file is closed hears that, and not of a broken disk.
+#[test]
+fn a_snapshot_of_a_closed_file_says_so() {
+    use duehook::store::{Filter, Order, StoreError};
+    let mut scene = Scene::new(Setting::default(), |_| soon(200, None));
+    for _ in 0..300 {
+        scene.deliver(0);
+        scene.run_to(scene.mono + 10);
+    }
+    let snapshot = scene.engine().reader().snapshot().expect("open");
+    let reader = scene.engine().reader();
+    let now = scene.now();
+    scene.engine.take().expect("open").close(now).expect("closed");
+    let page = snapshot.list(&Filter::default(), Order::OldestCreated, None, 50, now.wall, &|| false);
+    assert!(matches!(page, Err(StoreError::Closed)), "{page:?}");
+    assert!(matches!(reader.snapshot(), Err(StoreError::Closed)));
+}
