@@ -54,7 +54,7 @@ pub const MAX_BODIES_OUT: u64 = 256 << 20;
 pub const MAX_NUMBERS: usize = 1_000_000;
 /// How often the figures are published at most.
 const PUBLISH_EVERY: Millis = Millis(250);
-/// Wall time may run this much ahead of monotonic time before timers are set anew.
+/// Wall time may differ this much from monotonic time before timers are set anew.
 const CLOCK_SLACK: Millis = Millis(1_000);
 /// A forward step of the wall clock that must prove itself before anything is ended by it.
 const CLOCK_STEP: Millis = Millis(600_000);
@@ -136,6 +136,8 @@ struct Mint {
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     last: Now,
+    /// When wall and monotonic time last agreed: timers are right to within the slack since.
+    base: Now,
     /// Until then nothing is ended because of its time.
     proven_at: Mono,
     steps: u64,
@@ -295,14 +297,16 @@ impl Core {
         if small || idle { Commit::QuickRepair } else { Commit::Plain }
     }
 
-    /// Compares both clocks with the last step's: a step of the wall clock sets the timers anew,
-    /// and a large one forward ends nothing until it has proven itself.
+    /// Compares both clocks with the last time they agreed: when the wall clock has stepped, or
+    /// has drifted as far, the timers are set anew. A large step forward ends nothing until it
+    /// has proven itself.
     fn observe(&mut self, now: Now) {
-        let last = self.clock.last;
-        let expected = last.wall.plus(now.mono.since(last.mono));
+        let base = self.clock.base;
+        let expected = base.wall.plus(now.mono.since(base.mono));
         let (ahead, behind) = (now.wall.since(expected), expected.since(now.wall));
         if ahead > CLOCK_SLACK || behind > CLOCK_SLACK {
             self.clock.steps += 1;
+            self.clock.base = now;
             self.schedule.clock_stepped(now);
         }
         if ahead > CLOCK_STEP {

@@ -91,7 +91,7 @@ fn core(
         last_commit: now.mono,
         last_publish: None,
         unpublished: true,
-        clock: Clock { last: now, proven_at, steps: 0 },
+        clock: Clock { last: now, base: now, proven_at, steps: 0 },
     })
 }
 

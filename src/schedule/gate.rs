@@ -137,7 +137,14 @@ impl Gate {
                 Head::Empty => {}
                 Head::OnDisk => return Turn::Page(*lane),
                 Head::At(entry) if entry.due > now => {}
-                Head::At(entry) if entry.interrupted && !suspects => outcome = Turn::Suspects,
+                Head::At(entry) if entry.interrupted && !suspects => match queue.pop_unsuspected(now) {
+                    Some(entry) => {
+                        self.turn = place;
+                        return Turn::Take(*lane, entry);
+                    }
+                    None if queue.can_grow() => return Turn::Page(*lane),
+                    None => outcome = Turn::Suspects,
+                },
                 Head::At(entry) => {
                     queue.pop();
                     self.turn = place;
@@ -155,6 +162,11 @@ impl Gate {
         for (_, lane) in &mut self.lanes {
             lane.park();
         }
+    }
+
+    /// When work that was not interrupted becomes due here, as far as it is known.
+    pub(super) fn next_unsuspected(&self, now: Timestamp) -> Option<Timestamp> {
+        self.lanes.iter().filter_map(|(_, lane)| lane.next_unsuspected(now)).min()
     }
 
     /// The earliest due time that is known.

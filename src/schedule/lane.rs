@@ -67,6 +67,23 @@ impl LaneQueue {
         self.front.pop_front()
     }
 
+    /// Takes the first due row that was not interrupted, past those that were.
+    pub(super) fn pop_unsuspected(&mut self, now: Timestamp) -> Option<DueEntry> {
+        let place = self.front.iter().position(|entry| !entry.interrupted && entry.due <= now)?;
+        self.front.remove(place)
+    }
+
+    /// True when more of the lane can be looked at: it goes on on disk, and there is room.
+    pub(super) fn can_grow(&self) -> bool {
+        self.more && self.front.len() < BUFFER
+    }
+
+    /// When the next row that was not interrupted becomes due, as far as it is known.
+    pub(super) fn next_unsuspected(&self, now: Timestamp) -> Option<Timestamp> {
+        let later = self.front.iter().filter(|entry| !entry.interrupted && entry.due > now);
+        later.map(|entry| entry.due).next()
+    }
+
     /// Forgets a row that is no longer on disk, if it is here.
     pub(super) fn remove(&mut self, due: Timestamp, id: DeliveryId) {
         if let Ok(place) = self.front.binary_search_by_key(&(due, id), key) {

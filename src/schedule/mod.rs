@@ -230,7 +230,7 @@ impl Schedule {
             gate.suspended = true;
             self.suspended.push_back(no);
         }
-        if let Some(due) = gate.heads().map(|(_, due)| due).filter(|due| *due > now.wall).min() {
+        if let Some(due) = gate.next_unsuspected(now.wall) {
             gate.spot = Spot::Timer(now.mono_at(due));
             self.timers.insert((now.mono_at(due), no));
         }

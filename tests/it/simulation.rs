@@ -8,7 +8,7 @@ use crate::sim::world::World;
 const SEEDS: u64 = 200;
 
 /// What must have happened at least once in a batch of seeds, or it proves nothing.
-const SOMETIMES: [&str; 18] = [
+const SOMETIMES: [&str; 19] = [
     "accepted_and_leased",
     "cancelled",
     "clock_step",
@@ -26,6 +26,7 @@ const SOMETIMES: [&str; 18] = [
     "rate_limited",
     "rejected",
     "repeat",
+    "retried",
     "unavailable",
 ];
 

@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use duehook::delivery::State;
 use duehook::engine::command::Accepted;
-use duehook::model::{DeliveryId, Digest};
+use duehook::model::{DeliveryId, DestinationState, Digest, Name};
 use duehook::outcome::{Ending, Outcome};
+use duehook::schedule::BUFFER;
 use duehook::store::check::check;
 use duehook::store::{Loaded, Snapshot};
-use duehook::time::Timestamp;
+use duehook::time::{Millis, Timestamp};
+
+/// How far the wall clock may be from the monotonic one before timers follow it.
+const SLACK: Millis = Millis(1_000);
 
 /// A delivery that a producer was told of.
 #[derive(Clone, Debug)]
@@ -121,7 +125,7 @@ impl Oracle {
         }
         out.remove(&id);
         let Some(seconds) = asks else { return };
-        let floor = at.plus(duehook::time::Millis(seconds.clamp(1, 3_600) * 1_000));
+        let floor = at.plus(Millis(seconds.clamp(1, 3_600) * 1_000));
         let named = seconds > 0;
         match outcome.status() {
             Some(429) => self.fire("rate_limited"),
@@ -182,6 +186,33 @@ impl Oracle {
             let ended = matches!(view.delivery.state, State::Terminal { .. });
             assert!(ended, "L2: {id} has not ended: {:?}", view.delivery);
         }
+    }
+
+    /// I12: nothing is due at a destination that is open, idle (by its place) and active. Where
+    /// a lane's front may be all interrupted work, what is behind it may have to wait.
+    pub fn none_forgotten(&self, file: &Snapshot, idle: &[bool], now: Timestamp) {
+        let views = self.told.keys().map(|id| file.delivery(*id).expect("readable").expect("it was there"));
+        let waiting = views.filter(|view| matches!(view.delivery.state, State::Waiting { .. }));
+        let waiting: Vec<_> = waiting.filter(|view| view.lease.is_none()).collect();
+        let mut suspects = vec![0; idle.len()];
+        for view in waiting.iter().filter(|view| view.delivery.interrupted > 0) {
+            suspects[view.delivery.destination.0 as usize] += 1;
+        }
+        for view in &waiting {
+            let it = &view.delivery;
+            let State::Waiting { due, .. } = it.state else { continue };
+            let place = it.destination.0 as usize;
+            let free = idle[place] && !self.paused.contains(&place) && !self.stopped(file, &view.destination);
+            let seen = it.interrupted == 0 && suspects[place] < BUFFER;
+            let late = now.since(due);
+            let forgotten = free && seen && late > SLACK;
+            assert!(!forgotten, "I12: {} is due for {late} and nothing keeps it", it.id);
+        }
+    }
+
+    fn stopped(&self, file: &Snapshot, name: &Name) -> bool {
+        let found = file.destination(name).expect("readable").expect("none is deleted");
+        found.note.state != DestinationState::Active
     }
 
     /// I14: nothing waits beyond its end by more than a sweep's interval.

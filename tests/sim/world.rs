@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use duehook::engine::command::{Batch, Command, Dispatch, Expect, Report, StateVerb, Step};
+use duehook::engine::command::{Answer, Batch, Command, Dispatch, Expect, Query, Report, StateVerb, Step};
 use duehook::engine::{Engine, Limits, Retention, Seed};
-use duehook::model::{Destination, HoldScope, IdempotencyKey, Name, NewBody, NewDelivery};
+use duehook::model::{DestNo, Destination, HoldScope, IdempotencyKey, Name, NewBody, NewDelivery};
 use duehook::policy::{Jitter, Policy};
 use duehook::store::{Opening, open};
 use duehook::time::{Millis, Mono, Now, Timestamp};
@@ -15,7 +15,8 @@ use crate::sim::receivers::Mood;
 use crate::sim::rng::Rng;
 
 const START: Timestamp = Timestamp(1_768_478_400_000);
-const CONCURRENCY: u32 = 4;
+/// Requests in flight to a destination: few, or more than a lane keeps in RAM.
+const CONCURRENCY: [u32; 2] = [4, 100];
 /// Producers and faults stop after this much virtual time.
 const BUSY: u64 = 600_000;
 
@@ -30,6 +31,7 @@ pub(crate) struct World {
     events: BTreeMap<(u64, u64), Event>,
     sequence: u64,
     slots: u32,
+    concurrency: u32,
     steps: u64,
     pub(crate) oracle: Oracle,
     pub(crate) trace: u64,
@@ -58,11 +60,11 @@ fn destination_name(place: usize) -> Name {
     name(&format!("d{place}"))
 }
 
-fn settings(place: usize) -> Destination {
+fn settings(place: usize, concurrency_max: u32) -> Destination {
     Destination {
         tenant: name(&format!("t{}", place % 2)),
         url: "https://receiver.example/hook".parse().expect("a URL"),
-        concurrency_max: CONCURRENCY,
+        concurrency_max,
         policy: name("default"),
         timeout: Millis(15_000),
         connect_timeout: Millis(5_000),
@@ -85,7 +87,8 @@ impl World {
     pub(crate) fn new(seed: u64) -> World {
         let mut rng = Rng::new(seed);
         let destinations = 1 + rng.below(5) as usize;
-        let slots = 2 + rng.below(12) as u32;
+        let concurrency = CONCURRENCY[usize::from(rng.percent(25))];
+        let slots = 2 + rng.below(u64::from(concurrency) * 3) as u32;
         let moods = (0..destinations).map(|_| Mood::any(&mut rng)).collect();
         let mut world = World {
             rng,
@@ -97,6 +100,7 @@ impl World {
             events: BTreeMap::new(),
             sequence: 0,
             slots,
+            concurrency,
             steps: 0,
             oracle: Oracle::default(),
             trace: seed,
@@ -131,14 +135,23 @@ impl World {
     /// Everything that producers and operators will do.
     fn plan(&mut self, destinations: usize) {
         for place in 0..destinations {
-            let (name, settings) = (destination_name(place), Box::new(settings(place)));
+            let (name, settings) = (destination_name(place), Box::new(settings(place, self.concurrency)));
             self.at(1, Event::Command(Command::PutDestination { name, settings, expect: Expect::Anything }));
         }
         let posts = 20 + self.rng.below(60);
         for n in 0..posts {
-            let items = 1 + self.rng.below(4);
+            let many = self.concurrency > 4 && self.rng.percent(10);
+            let items = if many { 60 + self.rng.below(60) } else { 1 + self.rng.below(4) };
             let mut batch: Vec<_> =
-                (0..items).map(|item| self.new_delivery(n * 10 + item, destinations)).collect();
+                (0..items).map(|item| self.new_delivery(n * 200 + item, destinations)).collect();
+            if many {
+                // All in one lane: more than it keeps in RAM.
+                batch.iter_mut().for_each(|it| {
+                    it.destination = destination_name(0);
+                    it.class = None;
+                    it.key = None;
+                });
+            }
             if self.rng.percent(20) {
                 let again = batch[self.rng.below(items) as usize].clone();
                 let later = self.mono + self.rng.below(BUSY);
@@ -167,6 +180,19 @@ impl World {
         if self.rng.percent(30) {
             let when = self.rng.below(BUSY);
             self.at(when, Event::Command(Command::Release { name: destination_name(place) }));
+        }
+        if self.rng.percent(30) {
+            let when = self.rng.below(BUSY);
+            let until = Timestamp(START.0 + when + self.rng.below(120_000));
+            self.at(when, Event::Command(Command::Hold { name: destination_name(place), until }));
+        }
+        if self.rng.percent(30) {
+            let when = self.rng.below(BUSY);
+            let (name, settings) = (destination_name(place), Box::new(settings(place, self.concurrency)));
+            self.at(
+                when,
+                Event::Command(Command::PutDestination { name, settings, expect: Expect::Anything }),
+            );
         }
     }
 
@@ -249,6 +275,30 @@ impl World {
             let snapshot = self.engine().reader().snapshot().expect("it can be read");
             self.oracle.whole(&snapshot);
             self.oracle.none_overdue(&snapshot, self.now().wall);
+            self.none_forgotten();
+        }
+    }
+
+    /// I12: with a slot free, whatever is due at a destination that is open and has nothing in
+    /// flight was claimed in this step. Interrupted work may have to wait for a slot of its own.
+    fn none_forgotten(&mut self) {
+        let now = self.now();
+        let numbers: Vec<DestNo> = (0..self.moods.len() as u32).map(DestNo).collect();
+        let batch = Batch { queries: vec![Query::Gates(numbers)], ..Batch::default() };
+        let step = self.engine.as_mut().expect("open").step(now, batch).expect("this disk does not fail");
+        let [Answer::Gates(gates)] = &step.answers[..] else { panic!("one question, one answer") };
+        let idle: Vec<bool> = gates
+            .iter()
+            .map(|gate| gate.as_ref().is_some_and(|gate| gate.in_flight == 0 && gate.hold.is_none()))
+            .collect();
+        // After a crash nothing has been claimed yet; then the answer is of before this step.
+        let answered_after = step.dispatches.is_empty();
+        self.told(&step);
+        self.sent(step, now);
+        let (slots, taken) = self.engine().slots();
+        if taken < slots && answered_after {
+            let snapshot = self.engine().reader().snapshot().expect("it can be read");
+            self.oracle.none_forgotten(&snapshot, &idle, now.wall);
         }
     }
 
@@ -306,15 +356,13 @@ impl World {
                     StateVerb::Resume | StateVerb::Enable => self.oracle.paused.remove(&place),
                 };
             }
-            Command::Release { name } => {
+            // An operator's hold takes the place of the receiver's.
+            Command::Release { name } | Command::Hold { name, .. } => {
                 let place: usize = name.as_str()[1..].parse().expect("d and a number");
                 self.oracle.opened(place);
             }
             Command::Retry { id } => self.oracle.retried(*id),
-            Command::PutDestination { .. }
-            | Command::DeleteDestination { .. }
-            | Command::Hold { .. }
-            | Command::Cancel { .. } => {}
+            Command::PutDestination { .. } | Command::DeleteDestination { .. } | Command::Cancel { .. } => {}
         }
     }
 
@@ -330,6 +378,11 @@ impl World {
                 let id = accepted.delivery.delivery.id;
                 self.at(when, Event::Command(Command::Cancel { id }));
             }
+            if self.rng.percent(4) {
+                let when = self.mono + self.rng.below(BUSY);
+                let id = accepted.delivery.delivery.id;
+                self.at(when, Event::Command(Command::Retry { id }));
+            }
         }
     }
 
@@ -340,7 +393,7 @@ impl World {
             let place = lease.destination.0 as usize;
             let (id, attempt, at) = (lease.id, lease.attempt, now.wall);
             let sent = Sent { id, attempt, key: &key, body: &body, place, at };
-            self.oracle.sent(&sent, CONCURRENCY as usize, self.slots as usize);
+            self.oracle.sent(&sent, self.concurrency as usize, self.slots as usize);
             self.mix(id.0 as u64 ^ u64::from(attempt));
             self.answer(&dispatch, place);
         }
@@ -384,7 +437,10 @@ impl World {
     fn crash_in(&mut self, given: Given) {
         let now = self.now();
         let when = self.rng.below(3);
-        for command in given.batch.commands.iter().filter(|it| matches!(it, Command::Release { .. })) {
+        let opens = |it: &&Command| {
+            matches!(it, Command::Release { .. } | Command::Retry { .. } | Command::Hold { .. })
+        };
+        for command in given.batch.commands.iter().filter(opens) {
             self.note(command); // it may have been committed before the crash
         }
         if when > 0 {
