@@ -190,7 +190,7 @@ impl Oracle {
 
     /// I12: nothing is due at a destination that is open, idle (by its place) and active. Where
     /// a lane's front may be all interrupted work, what is behind it may have to wait.
-    pub fn none_forgotten(&self, file: &Snapshot, idle: &[bool], now: Timestamp) {
+    pub(crate) fn none_forgotten(&self, file: &Snapshot, idle: &[bool], now: Timestamp) {
         let views = self.told.keys().map(|id| file.delivery(*id).expect("readable").expect("it was there"));
         let waiting = views.filter(|view| matches!(view.delivery.state, State::Waiting { .. }));
         let waiting: Vec<_> = waiting.filter(|view| view.lease.is_none()).collect();
