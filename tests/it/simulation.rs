@@ -72,6 +72,21 @@ fn every_invariant_holds_over_many_seeds() {
     }
 }
 
+/// A short history, with a crash at each of its steps in turn: before it, in its commit or after
+/// it, as its seed has it.
+#[test]
+fn a_crash_at_every_step_of_a_history() {
+    for seed in 0..2 {
+        let crashes = (0..).take_while(|step| {
+            let mut world = World::crashing_after(seed, *step);
+            world.run();
+            world.has_crashed()
+        });
+        let steps = crashes.count();
+        assert!(steps > 10, "seed {seed} has only {steps} steps");
+    }
+}
+
 /// Seeds that found something, and what it was.
 #[test]
 fn seeds_that_once_failed() {

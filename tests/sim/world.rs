@@ -35,7 +35,18 @@ pub(crate) struct World {
     steps: u64,
     pub(crate) oracle: Oracle,
     pub(crate) trace: u64,
-    faults: bool,
+    faults: Faults,
+    crashed: bool,
+}
+
+/// What goes wrong besides what receivers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Faults {
+    Never,
+    /// Crashes and steps of the wall clock, by chance.
+    Random,
+    /// One crash, after so many steps.
+    CrashAfter(u64),
 }
 
 enum Event {
@@ -84,7 +95,27 @@ fn policy() -> Policy {
 }
 
 impl World {
+    /// A whole history by chance.
     pub(crate) fn new(seed: u64) -> World {
+        let mut world = World::empty(seed, Faults::Random);
+        let posts = 20 + world.rng.below(60);
+        world.plan(posts);
+        world
+    }
+
+    /// A short history that crashes once, after so many steps.
+    pub(crate) fn crashing_after(seed: u64, steps: u64) -> World {
+        let mut world = World::empty(seed, Faults::CrashAfter(steps));
+        world.plan(2);
+        world
+    }
+
+    /// True when the crash it was to have has happened.
+    pub(crate) fn has_crashed(&self) -> bool {
+        self.crashed
+    }
+
+    fn empty(seed: u64, faults: Faults) -> World {
         let mut rng = Rng::new(seed);
         let destinations = 1 + rng.below(5) as usize;
         let concurrency = CONCURRENCY[usize::from(rng.percent(25))];
@@ -104,10 +135,10 @@ impl World {
             steps: 0,
             oracle: Oracle::default(),
             trace: seed,
-            faults: true,
+            faults,
+            crashed: false,
         };
         world.open();
-        world.plan(destinations);
         world
     }
 
@@ -133,12 +164,12 @@ impl World {
     }
 
     /// Everything that producers and operators will do.
-    fn plan(&mut self, destinations: usize) {
+    fn plan(&mut self, posts: u64) {
+        let destinations = self.moods.len();
         for place in 0..destinations {
             let (name, settings) = (destination_name(place), Box::new(settings(place, self.concurrency)));
             self.at(1, Event::Command(Command::PutDestination { name, settings, expect: Expect::Anything }));
         }
-        let posts = 20 + self.rng.below(60);
         for n in 0..posts {
             let many = self.concurrency > 4 && self.rng.percent(10);
             let items = if many { 60 + self.rng.below(60) } else { 1 + self.rng.below(4) };
@@ -231,7 +262,7 @@ impl World {
         while self.mono < BUSY {
             self.turn();
         }
-        self.faults = false;
+        self.faults = Faults::Never;
         for place in 0..self.moods.len() {
             self.moods[place] = Mood::Well;
             self.at(self.mono, Event::Command(state(place, StateVerb::Enable)));
@@ -261,11 +292,16 @@ impl World {
         let event = self.events.keys().next().map_or(u64::MAX, |(at, _)| *at);
         let wakeup = self.engine().next_wakeup().0;
         self.mono = self.mono.max(event.min(wakeup));
-        if self.faults && self.rng.percent(1) {
+        if self.faults == Faults::Random && self.rng.percent(1) {
             self.step_clock();
         }
         let given = self.gather();
-        if self.faults && self.rng.percent(2) {
+        let crash = match self.faults {
+            Faults::Never => false,
+            Faults::Random => self.rng.percent(2),
+            Faults::CrashAfter(steps) => self.steps == steps,
+        };
+        if crash {
             self.crash_in(given)
         } else {
             self.step(given)
@@ -435,6 +471,7 @@ impl World {
 
     /// The process dies in this step: before it, in its commit, or after it with nothing told.
     fn crash_in(&mut self, given: Given) {
+        self.crashed = true;
         let now = self.now();
         let when = self.rng.below(3);
         let opens = |it: &&Command| {
