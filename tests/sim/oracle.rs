@@ -8,9 +8,11 @@ use duehook::model::{DeliveryId, DestinationState, Digest, Name};
 use duehook::outcome::{Ending, Outcome};
 use duehook::schedule::BUFFER;
 use duehook::store::check::check;
-use duehook::store::{Loaded, Snapshot};
+use duehook::store::{Filter, Loaded, Order, Snapshot};
 use duehook::time::{Millis, Timestamp};
 
+/// More deliveries than any history has.
+const MOST: usize = 10_000;
 /// How far the wall clock may be from the monotonic one before timers follow it.
 const SLACK: Millis = Millis(1_000);
 
@@ -191,7 +193,8 @@ impl Oracle {
     /// I12: nothing is due at a destination that is open, idle (by its place) and active. Where
     /// a lane's front may be all interrupted work, what is behind it may have to wait.
     pub(crate) fn none_forgotten(&self, file: &Snapshot, idle: &[bool], now: Timestamp) {
-        let views = self.told.keys().map(|id| file.delivery(*id).expect("readable").expect("it was there"));
+        let page = file.list(&Filter::default(), Order::OldestCreated, None, MOST, now, &|| false);
+        let views = page.expect("readable").items.into_iter();
         let waiting = views.filter(|view| matches!(view.delivery.state, State::Waiting { .. }));
         let waiting: Vec<_> = waiting.filter(|view| view.lease.is_none()).collect();
         let mut suspects = vec![0; idle.len()];
