@@ -4,9 +4,13 @@
 //! the record and nothing else, and never read a clock. That a delivery is leased is not in the
 //! record: it is the existence of a [`Lease`].
 
+mod attempt;
+
 use crate::model::{ClassNo, DeliveryId, DestNo, Digest, Header, IdempotencyKey, Lane, Name, TenantNo};
-use crate::outcome::{AttemptResult, Clamped, Counted, Ending, NextReason, Verdict};
+use crate::outcome::{AttemptResult, Counted, Ending, NextReason, Standing, Verdict};
 use crate::time::{Millis, Timestamp};
+
+pub use attempt::{AskedKind, AskedWait, Attempt};
 
 /// Attempts kept in the record itself; older ones move to their own table.
 pub const LOG_IN_RECORD: usize = 4;
@@ -89,45 +93,6 @@ pub struct Lease {
     pub due: Timestamp,
     /// It was claimed in the step that accepted it: there never was a due row.
     pub fresh: bool,
-}
-
-/// One attempt, as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
-    pub n: u32,
-    pub started_at: Timestamp,
-    /// None: interrupted.
-    pub ended_at: Option<Timestamp>,
-    pub result: AttemptResult,
-    pub status: Option<u16>,
-    /// Never a URL, a header value or a body.
-    pub error: Option<String>,
-    pub host: Option<String>,
-    pub address: Option<String>,
-    /// Reported after its lease had ended.
-    pub late: bool,
-    pub retry_after: Option<AskedWait>,
-    pub next_attempt_at: Option<Timestamp>,
-    pub response_excerpt: Option<Vec<u8>>,
-}
-
-/// The `Retry-After` of an answer, in an attempt's record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AskedWait {
-    pub raw: Option<String>,
-    /// `seconds`, `date` or `invalid`; an absent header has no record.
-    pub kind: AskedKind,
-    pub asked: Option<Millis>,
-    pub applied: Option<Millis>,
-    pub clamped: Option<Clamped>,
-}
-
-/// See [`AskedWait::kind`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AskedKind {
-    Seconds,
-    Date,
-    Invalid,
 }
 
 /// Where a delivery stands: its record and whether there is a lease.
@@ -242,6 +207,22 @@ impl Delivery {
             Source::Reference { .. } => false,
         };
         same && self.content_type == content_type
+    }
+
+    /// What of it a decision about the attempt under `lease` depends on. Of its destination it
+    /// knows nothing: no refusals.
+    #[must_use]
+    pub fn standing(&self, lease: &Lease) -> Standing {
+        Standing {
+            id: self.id.0,
+            attempt: lease.attempt,
+            failures: self.failures,
+            interrupted: self.interrupted,
+            max_failures: self.max_failures,
+            expires_at: self.expires_at,
+            cancelling: self.cancelling,
+            refusals: 0,
+        }
     }
 
     /// Applies the outcome of the attempt under `lease`. Afterwards the counters, the state and

@@ -17,6 +17,8 @@ use crate::time::{Millis, Timestamp};
 /// How long a producer is to wait when there is no room for more deliveries: by then some ended.
 const FULL_RETRY_AFTER: Millis = Millis(5_000);
 
+/// The class of a delivery that names none (API.md).
+const DEFAULT_CLASS: &str = "routine";
 /// The policy that every server has.
 const DEFAULT_POLICY: &str = "default";
 
@@ -79,10 +81,7 @@ impl InStep<'_, '_> {
             return Ok(Pending::Rejected(Rejected::DestinationUnknown));
         };
         let (tenant, state) = (facts.tenant_no, facts.state);
-        let class = match &new.class {
-            Some(name) => directory.class(name),
-            None => directory.class(&"routine".parse().expect("it is a name")),
-        };
+        let class = directory.class(new.class.as_ref().map_or(DEFAULT_CLASS, Name::as_str));
         let Some(class) = class else { return Ok(Pending::Rejected(Rejected::ClassUnknown)) };
         if let Some(key) = &new.key
             && let Some(known) = self.known(tenant, key, no)?

@@ -116,8 +116,8 @@ impl Directory {
         self.classes = classes.into_iter().map(|(name, _)| name).collect();
     }
 
-    pub(super) fn class(&self, name: &Name) -> Option<ClassNo> {
-        let place = self.classes.iter().position(|class| class == name)?;
+    pub(super) fn class(&self, name: &str) -> Option<ClassNo> {
+        let place = self.classes.iter().position(|class| class.as_str() == name)?;
         Some(ClassNo(u8::try_from(place).expect("classes are few")))
     }
 

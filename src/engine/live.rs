@@ -175,7 +175,6 @@ fn percentile(one: &Histogram, other: &Histogram, share: f64) -> Option<Millis> 
 pub(super) struct Tally {
     pub(super) figures: Figures,
     pub(super) quarantined: u64,
-    pub(super) leases_expired: u64,
     /// Attempts out, by class.
     pub(super) leased: [u64; MAX_CLASSES],
     samples: VecDeque<Sample>,
@@ -210,16 +209,7 @@ impl Tally {
         let figures = Figures::new();
         let (samples, recent) = (VecDeque::new(), [ages(), ages()]);
         let (leased, turned) = ([0; MAX_CLASSES], now.mono);
-        Tally {
-            figures,
-            quarantined,
-            leases_expired: 0,
-            leased,
-            samples,
-            recent,
-            turned,
-            classes: classes.len(),
-        }
+        Tally { figures, quarantined, leased, samples, recent, turned, classes: classes.len() }
     }
 
     pub(super) fn accepted(&mut self, class: ClassNo) {

@@ -11,7 +11,7 @@ use super::{CLOCK_PROOF, CLOCK_STEP, Clock, Core, Engine, InStep, Limits, Mint};
 use crate::delivery::{Attempt, Lease};
 use crate::engine::live::Tally;
 use crate::model::{DestNo, MAX_CLASSES};
-use crate::outcome::{self, AttemptResult, Standing, Verdict};
+use crate::outcome::{self, AttemptResult, Verdict};
 use crate::schedule::{GateMemory, Schedule};
 use crate::store::{Before, BodyKind, Commit, Found, Inventory, Opened, RunNote, StoreError, Writing};
 use crate::time::{Mono, Now};
@@ -138,17 +138,7 @@ impl InStep<'_, '_> {
             self.core.tally.quarantined += 1;
             return self.file.quarantine_damaged(lease.id, self.now.wall);
         };
-        let seen = Standing {
-            id: it.id.0,
-            attempt: lease.attempt,
-            failures: it.failures,
-            interrupted: it.interrupted,
-            max_failures: it.max_failures,
-            expires_at: it.expires_at,
-            cancelling: it.cancelling,
-            refusals: 0,
-        };
-        let verdict = outcome::decide_after_restart(&seen, lease.due);
+        let verdict = outcome::decide_after_restart(&it.standing(lease), lease.due);
         let before = Before::of(&it, Some(lease));
         let end = self.end();
         let moved = it

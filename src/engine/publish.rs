@@ -36,7 +36,6 @@ impl Core {
         let (slots, in_flight) = self.schedule.slots();
         let survey = self.schedule.survey(now);
         let mut figures = self.tally.figures.clone();
-        figures.leases_expired = self.tally.leases_expired;
         figures.clock_steps = self.clock.steps;
         Live {
             at: now.wall,

@@ -34,7 +34,7 @@ impl InStep<'_, '_> {
                 continue;
             };
             self.out.cuts.push(cut(&out.lease));
-            self.core.tally.leases_expired += 1;
+            self.core.tally.figures.leases_expired += 1;
             let report = silent(&out.lease);
             self.settle(out, report)?;
         }
@@ -86,14 +86,9 @@ impl InStep<'_, '_> {
     fn decide(&self, it: &Delivery, lease: &Lease, epoch: u32, outcome: &Outcome) -> Decision {
         let proven = self.core.is_clock_proven(self.now);
         let seen = Standing {
-            id: it.id.0,
-            attempt: lease.attempt,
-            failures: it.failures,
-            interrupted: it.interrupted,
-            max_failures: it.max_failures,
             expires_at: if proven { it.expires_at } else { Timestamp::MAX },
-            cancelling: it.cancelling,
             refusals: self.core.schedule.refusals(it.destination, epoch),
+            ..it.standing(lease)
         };
         let decision = outcome::decide(self.core.policy(it.destination), &seen, self.now.wall, outcome);
         if self.core.schedule.is_stopped() && *outcome == Outcome::MaybeSent(MaybeSent::Interrupted) {
