@@ -300,6 +300,9 @@ fn limits(settings: &Settings, retention: bool) -> Limits {
         slots: settings.send.slots,
         max_deliveries: settings.ingest.max_deliveries,
         policies: settings.policies.clone(),
+        classes: settings.classes.clone(),
+        reserve_permille: settings.reserve_permille,
+        tenant_weights: settings.tenant_weights.clone(),
         retention: Retention {
             terminal: if retention { Millis(1_000) } else { kept.terminal },
             max_terminal: kept.max_terminal,

@@ -16,7 +16,8 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 
-use crate::model::{self, Name};
+use crate::model::class::RESERVE_DEFAULT_PERMILLE;
+use crate::model::{self, ClassSettings, Name, TenantWeights};
 use crate::policy::Policy;
 use crate::time::Millis;
 
@@ -40,6 +41,12 @@ pub struct Settings {
     pub send: Send,
     /// Always has one named `default`.
     pub policies: BTreeMap<Name, Policy>,
+    /// The built-in ones in the order of their numbers, then the others by name; at most
+    /// [`model::MAX_CLASSES`].
+    pub classes: Vec<ClassSettings>,
+    /// Thousandths of the slots that only first attempts may take.
+    pub reserve_permille: u32,
+    pub tenant_weights: TenantWeights,
     pub retention: Retention,
 }
 
@@ -169,6 +176,9 @@ impl Default for Settings {
             metrics: None,
             send: Send::default(),
             policies: BTreeMap::from([(default_policy(), Policy::default())]),
+            classes: ClassSettings::first(),
+            reserve_permille: RESERVE_DEFAULT_PERMILLE,
+            tenant_weights: TenantWeights::default(),
             retention: Retention::default(),
         }
     }

@@ -3,6 +3,7 @@
 //! Everything here is checked when it is made, so that the rest of the program never meets
 //! an invalid value. Nothing here does I/O or reads a clock.
 
+pub mod class;
 pub mod destination;
 pub mod header;
 
@@ -13,7 +14,8 @@ use bytes::Bytes;
 
 use crate::time::{Millis, Timestamp};
 
-pub use destination::{Destination, DestinationState, HoldScope};
+pub use class::{ClassSettings, TenantWeights};
+pub use destination::{Destination, DestinationState, HoldScope, Rate};
 pub use header::Header;
 
 /// A body may be this long unless the operator sets less or more.

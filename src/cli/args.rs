@@ -227,7 +227,8 @@ pub(super) enum DestCommand {
     /// Create a destination, or change what is given of it
     #[command(
         after_help = "Examples:\n  duehook dest set shop-eu --tenant acme --url https://hooks.example.com/in\n  \
-                            duehook dest set shop-eu --concurrency 4 --timeout 20s"
+                            duehook dest set shop-eu --concurrency 4 --timeout 20s\n  \
+                            duehook dest set shop-eu --rate 10 --burst 5"
     )]
     Set(Box<Set>),
     /// Remove a destination
@@ -297,6 +298,21 @@ pub(super) struct Set {
     /// The most requests in flight
     #[arg(long, value_name = "N")]
     pub concurrency: Option<u32>,
+    /// Let the limit follow what the receiver can take, up to the most in flight
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    pub adaptive: Option<bool>,
+    /// Requests a second, such as 10 or 0.5; none: as often as there is work
+    #[arg(long, value_name = "N", value_parser = rate, allow_negative_numbers = true)]
+    pub rate: Option<RateLimit>,
+    /// Requests that may go at once after a rest
+    #[arg(long, value_name = "N")]
+    pub burst: Option<u32>,
     /// The retry policy's name
     #[arg(long)]
     pub policy: Option<String>,
@@ -314,6 +330,22 @@ pub(super) struct Set {
     /// What a 429 holds back: destination or delivery
     #[arg(long, value_name = "SCOPE")]
     pub hold_scope: Option<String>,
+}
+
+/// What `--rate` says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum RateLimit {
+    None,
+    PerSecond(f64),
+}
+
+/// The server knows the range; what is no number has no JSON.
+fn rate(text: &str) -> Result<RateLimit, String> {
+    if text == "none" {
+        return Ok(RateLimit::None);
+    }
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+    number.map(RateLimit::PerSecond).ok_or_else(|| "must be a number, or none".to_owned())
 }
 
 #[derive(Debug, ArgsTrait)]

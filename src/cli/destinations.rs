@@ -4,12 +4,12 @@ use comfy_table::Cell;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use super::args::{DestCommand, Hold, Named, Reasoned, Set};
+use super::args::{DestCommand, Hold, Named, RateLimit, Reasoned, Set};
 use super::client::{Answer, Client};
 use super::fault::Fault;
 use super::near::suggest;
 use super::output::{Output, length, printed, sheet, table, word, write};
-use super::wire::{Destination, RawPage};
+use super::wire::{Destination, Rate, RawPage};
 use crate::time::{Millis, Timestamp};
 
 /// The most that a page may have (API.md).
@@ -138,6 +138,8 @@ fn fields(output: &Output, one: &Destination) -> Vec<(&'static str, String)> {
         ("reason", text(&one.state_reason)),
         ("in flight", number(one.in_flight)),
         ("limit", format!("{} of {}", number(one.limit), number(one.concurrency.max.map(u64::from)))),
+        ("adaptive", if one.concurrency.adaptive { "yes" } else { "no" }.into()),
+        ("rate", one.rate.as_ref().map_or("-".into(), rate)),
         ("waiting", number(one.waiting)),
         ("of these delayed", number(one.delayed)),
         ("oldest due", at(&one.oldest_due_at)),
@@ -155,6 +157,10 @@ fn fields(output: &Output, one: &Destination) -> Vec<(&'static str, String)> {
             if one.allow_cidrs.is_empty() { "-".into() } else { one.allow_cidrs.join(", ") },
         ),
     ]
+}
+
+fn rate(rate: &Rate) -> String {
+    format!("{} a second, burst {}", rate.per_second, rate.burst)
 }
 
 /// Changes what is given; what does not exist yet is created with it.
@@ -177,7 +183,8 @@ fn patch(change: &Set) -> Result<Value, Fault> {
     let given = [
         ("tenant", texts(&change.tenant)),
         ("url", texts(&change.url)),
-        ("concurrency", change.concurrency.map(|most| json!({"max": most}))),
+        ("concurrency", concurrency(change)),
+        ("rate", rate_change(change)?),
         ("policy", texts(&change.policy)),
         ("timeout_ms", change.timeout.as_ref().map(millis)),
         ("connect_timeout_ms", change.connect_timeout.as_ref().map(millis)),
@@ -187,6 +194,26 @@ fn patch(change: &Set) -> Result<Value, Fault> {
     ];
     let given = given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     Ok(Value::Object(given.collect()))
+}
+
+fn concurrency(change: &Set) -> Option<Value> {
+    let most = change.concurrency.map(|most| ("max".to_owned(), most.into()));
+    let adaptive = change.adaptive.map(|adaptive| ("adaptive".to_owned(), adaptive.into()));
+    let given: Map<String, Value> = most.into_iter().chain(adaptive).collect();
+    (!given.is_empty()).then_some(Value::Object(given))
+}
+
+fn rate_change(change: &Set) -> Result<Option<Value>, Fault> {
+    match (change.rate, change.burst) {
+        (None, None) => Ok(None),
+        (Some(RateLimit::None), None) => Ok(Some(Value::Null)),
+        (Some(RateLimit::None), Some(_)) => Err(Fault::Usage("--rate none: has no --burst".to_owned())),
+        (Some(RateLimit::PerSecond(rate)), None) => Ok(Some(json!({"per_second": rate}))),
+        (Some(RateLimit::PerSecond(rate)), Some(burst)) => {
+            Ok(Some(json!({"per_second": rate, "burst": burst})))
+        }
+        (None, Some(burst)) => Ok(Some(json!({"burst": burst}))),
+    }
 }
 
 fn headers(lines: &[String]) -> Result<Option<Value>, Fault> {
@@ -303,6 +330,16 @@ mod tests {
             json!({"tenant": "t", "url": "https://a.example/x"}),
         );
         check(&["--concurrency", "4"], json!({"concurrency": {"max": 4}}));
+        check(&["--adaptive"], json!({"concurrency": {"adaptive": true}}));
+        check(
+            &["--concurrency", "4", "--adaptive=false"],
+            json!({"concurrency": {"max": 4, "adaptive": false}}),
+        );
+        check(&["--rate", "0.5"], json!({"rate": {"per_second": 0.5}}));
+        check(&["--rate", "10", "--burst", "5"], json!({"rate": {"per_second": 10.0, "burst": 5}}));
+        check(&["--burst", "5"], json!({"rate": {"burst": 5}}));
+        check(&["--rate", "none"], json!({"rate": null}));
+        check(&["--rate", "-1"], json!({"rate": {"per_second": -1.0}}));
         check(
             &["--timeout", "20s", "--connect-timeout", "1500ms"],
             json!({"timeout_ms": 20_000, "connect_timeout_ms": 1500}),
@@ -312,6 +349,17 @@ mod tests {
             &["--allow-cidr", "10.0.0.0/8", "--hold-scope", "delivery", "--policy", "slow"],
             json!({"allow_cidrs": ["10.0.0.0/8"], "hold_scope": "delivery", "policy": "slow"}),
         );
-        assert!(matches!(patch(&set_of(&["--header", "nonsense"])), Err(Fault::Usage(_))));
+        for wrong in [&["--header", "nonsense"][..], &["--rate", "none", "--burst", "5"]] {
+            assert!(matches!(patch(&set_of(wrong)), Err(Fault::Usage(_))), "{wrong:?}");
+        }
+    }
+
+    /// JSON has no such numbers: sent as null they would remove the rate.
+    #[test]
+    fn what_is_no_number_is_no_rate() {
+        for wrong in [["--rate", "NaN"], ["--rate", "inf"], ["--rate", "fast"], ["--burst", "-1"]] {
+            let all = ["duehook", "dest", "set", "shop"].iter().chain(&wrong);
+            assert!(Args::try_parse_from(all).is_err(), "{wrong:?}");
+        }
     }
 }

@@ -115,10 +115,21 @@ fn open(settings: &Settings, sender: Sender, clock: &Clock) -> Result<(Driver, H
     let opening = Opening { region: &settings.region, now: now.wall, uuid: random()? };
     let opened = store::open::open(&settings.data, &host, &opening, walked)?;
     let run = u64::from_le_bytes(random()?);
-    let engine = Engine::open(opened, limits(settings), Seed { run }, now)?;
+    let engine = Engine::open(opened, limits(settings), Seed { run }, now).map_err(refused)?;
     let owner = Owner::beside(&settings.data, &settings.region);
     let custody = Custody { path: settings.data.clone(), host, owner, run: now.wall };
     Ok(driver::start(engine, sender, custody, clock.clone(), &tokio::runtime::Handle::current()))
+}
+
+/// What is not the store's fault is not to be called so.
+fn refused(error: store::StoreError) -> ServeError {
+    match error {
+        store::StoreError::ClassesFull { .. } => ServeError::Config(error.to_string()),
+        store::StoreError::Redb(_)
+        | store::StoreError::Damaged { .. }
+        | store::StoreError::Closed
+        | store::StoreError::Contradiction(_) => ServeError::Store(error),
+    }
 }
 
 fn walked(share: f64) {
@@ -146,6 +157,9 @@ fn limits(settings: &Settings) -> Limits {
         slots: settings.send.slots,
         max_deliveries: settings.ingest.max_deliveries,
         policies: settings.policies.clone(),
+        classes: settings.classes.clone(),
+        reserve_permille: settings.reserve_permille,
+        tenant_weights: settings.tenant_weights.clone(),
         retention: Retention {
             terminal: kept.terminal,
             max_terminal: kept.max_terminal,

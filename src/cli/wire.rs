@@ -128,6 +128,7 @@ pub(super) struct Destination {
     pub tenant: Option<String>,
     pub url: Option<String>,
     pub concurrency: Concurrency,
+    pub rate: Option<Rate>,
     pub policy: Option<String>,
     pub timeout_ms: Option<u64>,
     pub connect_timeout_ms: Option<u64>,
@@ -154,6 +155,15 @@ pub(super) struct Destination {
 #[serde(default)]
 pub(super) struct Concurrency {
     pub max: Option<u32>,
+    pub adaptive: bool,
+}
+
+/// The setting of that name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Rate {
+    pub per_second: f64,
+    pub burst: u32,
 }
 
 /// The figures of the whole server.

@@ -22,11 +22,15 @@ const MAX_FILE: u64 = 1024 * 1024;
 const OTHER_VARIABLES: [&str; 3] = ["DUEHOOK_ADMIN", "DUEHOOK_TOKEN_FILE", "DUEHOOK_CONFIG"];
 /// Keys without a table that have a variable (API.md).
 const BARE_VARIABLES: [(&str, &str); 2] = [("DUEHOOK_REGION", "region"), ("DUEHOOK_DATA", "data")];
-/// Tables that may stand empty; so may every policy.
-const TABLES: [&str; 7] = ["log", "ingest", "admin", "metrics", "send", "policy", "retention"];
+/// Tables that may stand empty; so may every named one.
+const TABLES: [&str; 10] =
+    ["log", "ingest", "admin", "metrics", "send", "policy", "class", "reserve", "tenant", "retention"];
+/// Tables of tables: what is below them has a name that the operator chose.
+const NAMED: [&str; 3] = ["policy", "class", "tenant"];
 
 /// Keys and tables of the contract that this version does not act on, and what to do meanwhile.
-const NOT_YET: [(&str, &str); 22] = [
+/// A star stands for any name.
+const NOT_YET: [(&str, &str); 21] = [
     ("ingest.auth", LOOPBACK),
     ("ingest.tls_cert", LOOPBACK),
     ("ingest.tls_key", LOOPBACK),
@@ -44,10 +48,9 @@ const NOT_YET: [(&str, &str); 22] = [
     ("send.proxy", "remove it; requests go out directly"),
     ("retention.audit", "remove it; there is no audit log"),
     ("payload_refs", "remove it; references are refused"),
-    ("class", "remove it; the classes have the built-in windows"),
-    ("reserve", "remove it"),
     ("backup", "remove it; copy the file while the server is stopped"),
-    ("tenant", "remove it; tenants have no limits"),
+    ("tenant.*.quota_per_second", "remove it; tenants have no quota"),
+    ("tenant.*.max_waiting", "remove it; ingest.max_deliveries is the limit of all together"),
     ("token", LOOPBACK),
 ];
 const LOOPBACK: &str = "remove it; every listener is on loopback and needs no token";
@@ -64,8 +67,8 @@ pub(super) struct Layers {
     set: BTreeMap<Key, Set>,
     /// Every key that was asked for: the keys that exist.
     asked: Vec<Key>,
-    /// Every policy that has a table, an empty one included.
-    policies: BTreeMap<String, Origin>,
+    /// Every table below one of [`NAMED`], an empty one included: where it was first met.
+    named: BTreeMap<(String, String), Origin>,
 }
 
 impl Layers {
@@ -101,7 +104,7 @@ impl Layers {
             refuse_not_yet(&key, &origin)?;
             match value.get_ref() {
                 DeValue::Table(inner) if is_table(&key) => {
-                    self.note_policy(&key, &origin);
+                    self.note_name(&key, &origin);
                     self.add_table(text, &key, inner)?;
                 }
                 DeValue::Table(inner) if !inner.is_empty() => self.add_table(text, &key, inner)?,
@@ -138,15 +141,16 @@ impl Layers {
     }
 
     fn put(&mut self, key: Key, value: Value, origin: Origin) {
-        self.note_policy(&key, &origin);
+        self.note_name(&key, &origin);
         self.set.insert(key, Set { value, origin });
     }
 
-    fn note_policy(&mut self, key: &[String], origin: &Origin) {
+    fn note_name(&mut self, key: &[String], origin: &Origin) {
         if let [table, name, ..] = key
-            && table == "policy"
+            && NAMED.contains(&table.as_str())
         {
-            self.policies.entry(name.clone()).or_insert_with(|| origin.clone());
+            let key = (table.clone(), name.clone());
+            self.named.entry(key).or_insert_with(|| origin.clone());
         }
     }
 
@@ -169,9 +173,10 @@ impl Layers {
         self.set.get(&key).map_or(Origin::Default, |set| set.origin.clone())
     }
 
-    /// The names of all policies that have a table, and where it was first met.
-    pub(super) fn policies(&self) -> Vec<(String, Origin)> {
-        self.policies.iter().map(|(name, origin)| (name.clone(), origin.clone())).collect()
+    /// The names below `table`, one of [`NAMED`], in order, and where each was first met.
+    pub(super) fn named(&self, table: &str) -> Vec<(String, Origin)> {
+        let below = self.named.iter().filter(|((above, _), _)| above == table);
+        below.map(|((_, name), origin)| (name.clone(), origin.clone())).collect()
     }
 
     /// Refuses what nothing asked for.
@@ -202,7 +207,7 @@ fn read_file(path: &Path) -> Result<String, ConfigError> {
 fn is_table(key: &[String]) -> bool {
     match key {
         [table] => TABLES.contains(&table.as_str()),
-        [table, _] => table == "policy",
+        [table, _] => NAMED.contains(&table.as_str()),
         _ => false,
     }
 }
@@ -239,13 +244,16 @@ fn word(key: &[String], value: &OsStr, origin: &Origin) -> Result<Value, ConfigE
 }
 
 fn refuse_not_yet(key: &[String], origin: &Origin) -> Result<(), ConfigError> {
-    let name = key.join(".");
-    let under =
-        |table: &str| name.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    match NOT_YET.iter().find(|(later, _)| under(later)) {
-        Some((_, advice)) => Err(ConfigError::NotYet { key: name.clone(), origin: origin.clone(), advice }),
+    match NOT_YET.iter().find(|(later, _)| is_under(key, later)) {
+        Some((_, advice)) => Err(ConfigError::NotYet { key: key.join("."), origin: origin.clone(), advice }),
         None => Ok(()),
     }
+}
+
+/// True when `key` is what `pattern` names, or is inside it.
+fn is_under(key: &[String], pattern: &str) -> bool {
+    let parts: Vec<&str> = pattern.split('.').collect();
+    key.len() >= parts.len() && parts.iter().zip(key).all(|(part, name)| *part == "*" || part == name)
 }
 
 fn line_of(text: &str, at: usize) -> usize {
@@ -262,6 +270,7 @@ fn value_of(value: &Spanned<DeValue<'_>>) -> Value {
         },
         DeValue::Boolean(truth) => Value::Truth(*truth),
         DeValue::Array(items) => Value::List(items.iter().map(value_of).collect()),
-        DeValue::Float(_) | DeValue::Datetime(_) | DeValue::Table(_) => Value::Other,
+        DeValue::Float(number) => number.as_str().parse().map_or(Value::Other, Value::Fraction),
+        DeValue::Datetime(_) | DeValue::Table(_) => Value::Other,
     }
 }

@@ -1,5 +1,7 @@
 //! Every setting by its key: its default, what is allowed, and what must agree with what.
 
+mod shares;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -45,6 +47,9 @@ pub(super) fn settings(mut layers: Layers) -> Result<Settings, ConfigError> {
         metrics: metrics(&mut layers)?,
         send: send(&mut layers, default.send)?,
         policies: policies(&mut layers)?,
+        classes: shares::classes(&mut layers)?,
+        reserve_permille: shares::reserve(&mut layers, default.reserve_permille)?,
+        tenant_weights: shares::tenant_weights(&mut layers)?,
         retention: retention(&mut layers, default.retention)?,
     };
     layers.finish()?;
@@ -140,15 +145,14 @@ fn connect_timeout(layers: &mut Layers, timeout: Millis, default: Millis) -> Res
 }
 
 fn policies(layers: &mut Layers) -> Result<BTreeMap<Name, Policy>, ConfigError> {
-    let named = layers.policies();
+    let named = layers.named("policy");
     agree(named.len() <= MAX_POLICIES, "policy", Origin::Default, || {
         format!("at most {MAX_POLICIES} tables [policy.<name>]")
     })?;
     let base = policy(layers, default_policy().as_str(), Policy::default())?;
     let mut all = BTreeMap::new();
     for (text, origin) in named.into_iter().filter(|(text, _)| text != default_policy().as_str()) {
-        let good = text.parse::<Name>();
-        let name = good.map_err(|bad| invalid(&format!("policy.{text}"), origin, strip_must_be(&bad)))?;
+        let name = named_table("policy", &text, origin)?;
         all.insert(name, policy(layers, &text, base.clone())?);
     }
     all.insert(default_policy(), base);
@@ -213,6 +217,11 @@ fn agree(good: bool, key: &str, origin: Origin, allowed: impl FnOnce() -> String
 
 fn invalid(key: &str, origin: Origin, allowed: String) -> ConfigError {
     ConfigError::Invalid { key: key.into(), origin, allowed }
+}
+
+/// The name that the operator chose for `[table.text]`.
+fn named_table(table: &str, text: &str, origin: Origin) -> Result<Name, ConfigError> {
+    text.parse::<Name>().map_err(|bad| invalid(&format!("{table}.{text}"), origin, strip_must_be(&bad)))
 }
 
 fn name(value: &Value) -> Reading<Name> {

@@ -63,6 +63,16 @@ fn every_key_is_seen_to_work() {
     check("[send]\nallow_cidrs = ['10.0.0.0/8']", |s| {
         s.send.allow_cidrs = vec!["10.0.0.0/8".parse().unwrap()];
     });
+    check("[class.urgent]\nweight = 1000", |s| s.classes[0].weight = 1000);
+    check("[class.routine]\nwindow = '30s'", |s| s.classes[1].window = Millis::seconds(30));
+    check("class.bulk.weight = 3", |s| s.classes[2].weight = 3);
+    check("[reserve]\nfirst_attempts = 0.25", |s| s.reserve_permille = 250);
+    check("[reserve]\nfirst_attempts = 0", |s| s.reserve_permille = 0);
+    check("[reserve]\nfirst_attempts = 9e-1", |s| s.reserve_permille = 900);
+    check("[tenant.default]\nweight = 5", |s| s.tenant_weights.default = 5);
+    check("[tenant.acme]\nweight = 5", |s| {
+        s.tenant_weights.named.insert("acme".parse().unwrap(), 5);
+    });
     check("[retention]\nterminal = '60d'", |s| s.retention.terminal = Millis::seconds(60 * 86_400));
     check("[retention]\nmax_terminal = 9", |s| s.retention.max_terminal = 9);
     check("[retention]\ndelivered_payload = '1h'", |s| s.retention.delivered_payload = Millis::seconds(3600));
@@ -94,6 +104,26 @@ fn policies_take_what_they_do_not_set_from_default() {
     assert_eq!(of("default"), default);
     assert_eq!(of("same"), default);
     assert_eq!(of("slow"), Policy { schedule: vec![Millis::seconds(3600)], ..default });
+}
+
+/// Built-in ones first, as their numbers are given in this order; then by name.
+#[test]
+fn classes_may_be_added_and_changed_key_by_key() {
+    let text = "[class.slow]\nwindow = '1h'\n[class.bulk]\nweight = 2\n[class.'0.a']\n";
+    let classes = parse(text).unwrap().classes;
+    let shown: Vec<_> = classes.iter().map(|it| (it.name.as_str(), it.weight, it.window.0 / 1_000)).collect();
+    let want = [("urgent", 4, 1), ("routine", 2, 10), ("bulk", 2, 300), ("0.a", 1, 300), ("slow", 1, 3_600)];
+    assert_eq!(shown, want);
+    let five: String = (0..5).map(|n| format!("[class.c{n}]\n")).collect();
+    assert_eq!(parse(&five).unwrap().classes.len(), model::MAX_CLASSES);
+}
+
+#[test]
+fn a_named_tenant_that_sets_nothing_is_like_all() {
+    let weights = parse("[tenant.acme]\n[tenant.default]\nweight = 4\n[tenant.'b.c']\nweight = 1");
+    let weights = weights.unwrap().tenant_weights;
+    let of = |name: &str| weights.of(&name.parse().unwrap());
+    assert_eq!([of("acme"), of("b.c"), of("another"), of("default")], [4, 1, 4, 4]);
 }
 
 #[test]
@@ -131,6 +161,16 @@ fn variables_stand_for_every_type() {
     check("DUEHOOK_POLICY__DEFAULT__MAX_FAILURES", "4", |s| {
         s.policies.get_mut(&default_policy()).unwrap().max_failures = 4;
     });
+    check("DUEHOOK_CLASS__BULK__WEIGHT", "9", |s| s.classes[2].weight = 9);
+    check("DUEHOOK_CLASS__NEW__WINDOW", "1m", |s| {
+        let new = ClassSettings::of("new".parse().unwrap());
+        s.classes.push(ClassSettings { window: Millis::seconds(60), ..new });
+    });
+    check("DUEHOOK_RESERVE__FIRST_ATTEMPTS", "0.5", |s| s.reserve_permille = 500);
+    check("DUEHOOK_TENANT__DEFAULT__WEIGHT", "2", |s| s.tenant_weights.default = 2);
+    check("DUEHOOK_TENANT__ACME__WEIGHT", "2", |s| {
+        s.tenant_weights.named.insert("acme".parse().unwrap(), 2);
+    });
     check("DUEHOOK_ADMIN", "http://127.0.0.1:1", |_| {});
     check("DUEHOOK_TOKEN_FILE", "t", |_| {});
 }
@@ -146,6 +186,10 @@ fn variables_that_are_refused() {
     check("DUEHOOK_SEND__SLOT", "5", &["unknown key send.slot", "[send]", "slots"]);
     check("DUEHOOK_SEND__SLOTS", "many", &["send.slots", "DUEHOOK_SEND__SLOTS", "whole number"]);
     check("DUEHOOK_BACKUP__DIR", "x", &["backup.dir", "not supported by this version yet"]);
+    check("DUEHOOK_CLASS__BULK__WEIGHT", "0", &["class.bulk.weight", "DUEHOOK_CLASS__BULK__WEIGHT"]);
+    check("DUEHOOK_CLASS__A B__WEIGHT", "1", &["class.a b", "1 to 64 letters"]);
+    check("DUEHOOK_RESERVE__FIRST_ATTEMPTS", "NaN", &["reserve.first_attempts", "from 0.0 to 0.9"]);
+    check("DUEHOOK_TENANT__ACME__MAX_WAITING", "1", &["tenant.acme.max_waiting", "not supported"]);
     check("DUEHOOK_CONFIG", "/nowhere/at.all", &["cannot read the config file /nowhere/at.all"]);
 }
 
@@ -208,6 +252,26 @@ fn texts_that_are_refused() {
     check("[policy.default]\nmax_age = '31d'", &["policy.default.max_age"]);
     check("[policy.default]\nretry_statuses = [500]", &["retry_statuses"]);
     check("[policy.default]\nretry_statuses = [429]", &["429"]);
+    check("[class]\nweight = 1", &["unknown key class.weight"]);
+    check("[class.bulk]\nwait = 1", &["unknown key class.bulk.wait", "[class.bulk]", "weight, window"]);
+    check("[class.'a b']", &["class.a b", "line 1", "1 to 64 letters"]);
+    check("[class.bulk]\nweight = 0", &["class.bulk.weight", "line 2", "from 1 to 1000"]);
+    check("[class.bulk]\nweight = 1001", &["class.bulk.weight"]);
+    check("[class.bulk]\nweight = 1.0", &["class.bulk.weight"]);
+    check("[class.bulk]\nwindow = '99ms'", &["class.bulk.window", "\"100ms\"", "\"7days\""]);
+    check("[class.bulk]\nwindow = '8d'", &["class.bulk.window"]);
+    check("[class.bulk]\nwindow = 5", &["class.bulk.window", "a duration"]);
+    let six: String = (0..6).map(|n| format!("[class.c{n}]\n")).collect();
+    check(&six, &["class (config file, line 6)", "at most 8 classes"]);
+    check("[reserve]\nfirst_attempts = 0.901", &["reserve.first_attempts", "line 2", "from 0.0 to 0.9"]);
+    check("[reserve]\nfirst_attempts = -0.1", &["reserve.first_attempts"]);
+    check("[reserve]\nfirst_attempts = nan", &["reserve.first_attempts"]);
+    check("[reserve]\nfirst_attempts = '0.3'", &["reserve.first_attempts"]);
+    check("[reserve]\nretries = 0.1", &["unknown key reserve.retries", "first_attempts"]);
+    check("[tenant]\nweight = 1", &["unknown key tenant.weight"]);
+    check("[tenant.acme]\nweight = 0", &["tenant.acme.weight", "from 1 to 1000"]);
+    check("[tenant.acme]\nwieght = 1", &["unknown key tenant.acme.wieght", "weight"]);
+    check("[tenant.'-a']", &["tenant.-a", "1 to 64 letters"]);
     check("[retention]\nterminal = '23h'", &["retention.terminal", "\"1day\""]);
     check("[retention]\nmax_terminal = 0", &["retention.max_terminal"]);
 }
@@ -226,11 +290,14 @@ fn what_comes_later_is_refused_by_name() {
     check("[metrics]\ndestinations = 20", "metrics.destinations");
     check("[send]\nproxy = ''", "send.proxy");
     check("[retention]\naudit = '90d'", "retention.audit");
-    for table in ["payload_refs", "class", "reserve", "tenant", "backup", "token"] {
+    for table in ["payload_refs", "backup", "token"] {
         check(&format!("[{table}]"), table);
     }
-    check("[class.urgent]\nweight = 4", "class");
-    check("[tenant.acme]\nweight = 4", "tenant");
+    for tenant in ["default", "acme"] {
+        for key in ["quota_per_second", "max_waiting"] {
+            check(&format!("[tenant.{tenant}]\nweight = 1\n{key} = 0"), &format!("tenant.{tenant}.{key}"));
+        }
+    }
     check("[[token]]\nid = 'shop'", "token");
 }
 

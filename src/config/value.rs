@@ -17,9 +17,11 @@ pub(super) enum Value {
     Word(String),
     Text(String),
     Whole(i64),
+    /// With a fraction or an exponent.
+    Fraction(f64),
     Truth(bool),
     List(Vec<Value>),
-    /// A date, a number with a fraction or a table: no setting takes one.
+    /// A date or a table: no setting takes one.
     Other,
 }
 
@@ -30,7 +32,9 @@ impl Value {
     pub(super) fn text(&self) -> Reading<&str> {
         match self {
             Value::Word(text) | Value::Text(text) => Ok(text),
-            Value::Whole(_) | Value::Truth(_) | Value::List(_) | Value::Other => Err("a string".into()),
+            Value::Whole(_) | Value::Fraction(_) | Value::Truth(_) | Value::List(_) | Value::Other => {
+                Err("a string".into())
+            }
         }
     }
 
@@ -38,7 +42,9 @@ impl Value {
         match self {
             Value::Truth(truth) => Ok(*truth),
             Value::Word(word) => word.parse().map_err(|_| "true or false".into()),
-            Value::Text(_) | Value::Whole(_) | Value::List(_) | Value::Other => Err("true or false".into()),
+            Value::Text(_) | Value::Whole(_) | Value::Fraction(_) | Value::List(_) | Value::Other => {
+                Err("true or false".into())
+            }
         }
     }
 
@@ -50,11 +56,25 @@ impl Value {
         let number = match self {
             Value::Whole(number) => u64::try_from(*number).ok(),
             Value::Word(word) => word.replace('_', "").parse().ok(),
-            Value::Text(_) | Value::Truth(_) | Value::List(_) | Value::Other => None,
+            Value::Text(_) | Value::Fraction(_) | Value::Truth(_) | Value::List(_) | Value::Other => None,
         };
         let inside = number.filter(|number| range.contains(number));
         let fits = inside.and_then(|number| T::try_from(number).ok());
         fits.ok_or_else(|| format!("a whole number from {} to {}", range.start(), range.end()))
+    }
+
+    /// A share such as `0.3`, at most `most` thousandths, in thousandths.
+    pub(super) fn permille(&self, most: u32) -> Reading<u32> {
+        let share = match self {
+            Value::Whole(number) => Some(*number as f64),
+            Value::Fraction(number) => Some(*number),
+            Value::Word(word) => word.parse().ok(),
+            Value::Text(_) | Value::Truth(_) | Value::List(_) | Value::Other => None,
+        };
+        let largest = f64::from(most) / 1_000.0;
+        let inside = share.filter(|share| (0.0..=largest).contains(share));
+        let thousandths = inside.map(|share| (share * 1_000.0).round() as u32);
+        thousandths.ok_or_else(|| format!("a number from 0.0 to {largest}"))
     }
 
     /// A length of time such as `15s`, inside `range`.
@@ -71,7 +91,7 @@ impl Value {
         let bytes = match self {
             Value::Whole(number) => usize::try_from(*number).ok(),
             Value::Word(text) | Value::Text(text) => size(text),
-            Value::Truth(_) | Value::List(_) | Value::Other => None,
+            Value::Fraction(_) | Value::Truth(_) | Value::List(_) | Value::Other => None,
         };
         let inside = bytes.filter(|bytes| range.contains(bytes));
         inside.ok_or_else(|| {
@@ -84,7 +104,7 @@ impl Value {
         let items = match self {
             Value::List(items) => items.clone(),
             Value::Word(word) => split(word),
-            Value::Text(_) | Value::Whole(_) | Value::Truth(_) | Value::Other => {
+            Value::Text(_) | Value::Whole(_) | Value::Fraction(_) | Value::Truth(_) | Value::Other => {
                 return Err("a list".into());
             }
         };

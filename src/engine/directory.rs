@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::delivery::Lease;
 use crate::engine::LEASE_MARGIN;
-use crate::model::{ClassNo, DestNo, DestinationState, HoldScope, Name, TenantNo};
+use crate::engine::classes::Numbered;
+use crate::model::{ClassNo, ClassSettings, DestNo, DestinationState, HoldScope, Name, TenantNo};
 use crate::schedule::GateSettings;
 use crate::store::StoredDestination;
 use crate::time::Millis;
@@ -17,7 +18,7 @@ pub(super) struct Directory {
     facts: Vec<Facts>,
     tenants: BTreeMap<Name, TenantNo>,
     /// By number.
-    classes: Vec<Name>,
+    classes: Vec<Numbered>,
 }
 
 /// A destination, as far as the engine keeps it.
@@ -111,22 +112,25 @@ impl Directory {
     }
 
     /// Takes the classes in the order of their numbers.
-    pub(super) fn put_classes(&mut self, mut classes: Vec<(Name, ClassNo)>) {
-        classes.sort_by_key(|(_, no)| *no);
-        self.classes = classes.into_iter().map(|(name, _)| name).collect();
+    pub(super) fn put_classes(&mut self, classes: Vec<Numbered>) {
+        self.classes = classes;
     }
 
+    /// The class of this name, if it is configured: nothing new goes into another.
     pub(super) fn class(&self, name: &str) -> Option<ClassNo> {
-        let place = self.classes.iter().position(|class| class.as_str() == name)?;
+        let named = |class: &Numbered| class.configured && class.settings.name.as_str() == name;
+        let place = self.classes.iter().position(named)?;
         Some(ClassNo(u8::try_from(place).expect("classes are few")))
     }
 
-    pub(super) fn class_name(&self, no: ClassNo) -> &Name {
-        &self.classes[usize::from(no.0)]
+    /// Name, weight and window of a class, configured or not.
+    pub(super) fn class_settings(&self, no: ClassNo) -> &ClassSettings {
+        &self.classes[usize::from(no.0)].settings
     }
 
-    pub(super) fn classes(&self) -> &[Name] {
-        &self.classes
+    /// The window of every class, in the order of their numbers.
+    pub(super) fn windows(&self) -> Vec<Millis> {
+        self.classes.iter().map(|class| class.settings.window).collect()
     }
 
     /// How long a lease of this destination lasts, from its claim.

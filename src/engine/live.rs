@@ -3,6 +3,7 @@
 //! Ages are given as times, so that a reader works them out and a stuck engine shows.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::delivery::{Attempt, Delivery, Lease, State};
 use crate::model::{ClassNo, MAX_CLASSES, Name};
@@ -15,8 +16,8 @@ const SAMPLE_EVERY: Millis = Millis(1_000);
 /// The 95th percentile is over the last one to two of these.
 const RECENT: Millis = Millis(30_000);
 
-/// Bounds of ages in seconds: a bucket at every class window (1 s, 10 s, 5 min) and around them.
-pub const AGE_BOUNDS: [f64; 14] =
+/// Bounds of times in seconds. Those of ages have every class window besides ([`age_bounds`]).
+pub const TIME_BOUNDS: [f64; 14] =
     [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 300.0, 3_600.0];
 /// Bounds of attempts a delivery took.
 pub const ATTEMPT_BOUNDS: [f64; 8] = [1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 34.0, 100.0];
@@ -60,7 +61,7 @@ impl Live {
             classes: Vec::new(),
             forecast: vec![0; crate::schedule::FORECAST_MINUTES],
             destinations: DestinationsLive::default(),
-            figures: Figures::new(),
+            figures: Figures::new(&age_bounds(&[])),
         }
     }
 }
@@ -107,17 +108,30 @@ pub struct Figures {
     pub clock_steps: u64,
 }
 
+/// The bounds of a histogram in ascending order, shared by all that have the same.
+pub type Bounds = Arc<[f64]>;
+
+/// Bounds of ages in seconds: [`TIME_BOUNDS`] and every window, each once.
+#[must_use]
+pub fn age_bounds(windows: &[Millis]) -> Bounds {
+    let windows = windows.iter().map(|window| window.0 as f64 / 1_000.0);
+    let mut bounds: Vec<f64> = TIME_BOUNDS.into_iter().chain(windows).collect();
+    bounds.sort_by(f64::total_cmp);
+    bounds.dedup();
+    bounds.into()
+}
+
 impl Figures {
-    fn new() -> Figures {
+    fn new(age_bounds: &Bounds) -> Figures {
         Figures {
             accepted: [0; MAX_CLASSES],
             duplicates: 0,
             finished: [[0; Ending::ALL.len()]; MAX_CLASSES],
             claims: [[0; 2]; MAX_CLASSES],
             attempts: [0; AttemptResult::ALL.len()],
-            first_attempt_age: ages(),
-            attempt_duration: Histogram::new(&AGE_BOUNDS),
-            attempts_per_delivery: Histogram::new(&ATTEMPT_BOUNDS),
+            first_attempt_age: ages(age_bounds),
+            attempt_duration: Histogram::new(&TIME_BOUNDS.into()),
+            attempts_per_delivery: Histogram::new(&ATTEMPT_BOUNDS.into()),
             leases_expired: 0,
             clock_steps: 0,
         }
@@ -127,7 +141,7 @@ impl Figures {
 /// Counts by bucket, with the sum of what was counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
-    pub bounds: &'static [f64],
+    pub bounds: Bounds,
     /// One for each bound, and one for what is beyond the last.
     pub buckets: Vec<u64>,
     pub sum: f64,
@@ -136,8 +150,8 @@ pub struct Histogram {
 impl Histogram {
     /// An empty one.
     #[must_use]
-    pub fn new(bounds: &'static [f64]) -> Histogram {
-        Histogram { bounds, buckets: vec![0; bounds.len() + 1], sum: 0.0 }
+    pub fn new(bounds: &Bounds) -> Histogram {
+        Histogram { bounds: Arc::clone(bounds), buckets: vec![0; bounds.len() + 1], sum: 0.0 }
     }
 
     /// Counts one.
@@ -164,10 +178,14 @@ fn percentile(one: &Histogram, other: &Histogram, share: f64) -> Option<Millis> 
     for (place, bound) in one.bounds.iter().enumerate() {
         sum += one.buckets[place] + other.buckets[place];
         if sum as f64 >= wanted {
-            return Some(Millis((bound * 1_000.0) as u64));
+            return Some(in_millis(*bound));
         }
     }
-    one.bounds.last().map(|bound| Millis((bound * 1_000.0) as u64))
+    one.bounds.last().map(|bound| in_millis(*bound))
+}
+
+fn in_millis(seconds: f64) -> Millis {
+    Millis((seconds * 1_000.0).round() as u64)
 }
 
 /// The counting side: what the engine tells as it goes.
@@ -181,6 +199,7 @@ pub(super) struct Tally {
     /// Ages of first attempts, in this half of the recent past and the one before.
     recent: [[Histogram; MAX_CLASSES]; 2],
     turned: Mono,
+    age_bounds: Bounds,
     classes: usize,
 }
 
@@ -200,16 +219,24 @@ pub(super) struct Rates {
     pub(super) claims: [f64; MAX_CLASSES],
 }
 
-fn ages() -> [Histogram; MAX_CLASSES] {
-    std::array::from_fn(|_| Histogram::new(&AGE_BOUNDS))
+fn ages(bounds: &Bounds) -> [Histogram; MAX_CLASSES] {
+    std::array::from_fn(|_| Histogram::new(bounds))
 }
 
 impl Tally {
-    pub(super) fn new(classes: &[Name], quarantined: u64, now: Now) -> Tally {
-        let figures = Figures::new();
-        let (samples, recent) = (VecDeque::new(), [ages(), ages()]);
-        let (leased, turned) = ([0; MAX_CLASSES], now.mono);
-        Tally { figures, quarantined, leased, samples, recent, turned, classes: classes.len() }
+    /// Counts for classes of these windows, in the order of their numbers.
+    pub(super) fn new(windows: &[Millis], quarantined: u64, now: Now) -> Tally {
+        let age_bounds = age_bounds(windows);
+        Tally {
+            figures: Figures::new(&age_bounds),
+            quarantined,
+            leased: [0; MAX_CLASSES],
+            samples: VecDeque::new(),
+            recent: [ages(&age_bounds), ages(&age_bounds)],
+            turned: now.mono,
+            age_bounds,
+            classes: windows.len(),
+        }
     }
 
     pub(super) fn accepted(&mut self, class: ClassNo) {
@@ -294,7 +321,7 @@ impl Tally {
     fn turn(&mut self, now: Mono) {
         if now.since(self.turned) >= RECENT {
             self.recent.swap(0, 1);
-            self.recent[0] = ages();
+            self.recent[0] = ages(&self.age_bounds);
             self.turned = now;
         }
     }
@@ -306,7 +333,8 @@ mod tests {
 
     #[test]
     fn a_percentile_is_the_bound_of_its_bucket() {
-        let (mut one, mut other) = (Histogram::new(&AGE_BOUNDS), Histogram::new(&AGE_BOUNDS));
+        let bounds = age_bounds(&[]);
+        let (mut one, mut other) = (Histogram::new(&bounds), Histogram::new(&bounds));
         assert_eq!(percentile(&one, &other, 0.95), None);
         for _ in 0..95 {
             one.observe(0.004);
@@ -318,5 +346,25 @@ mod tests {
         other.observe(7.0);
         assert_eq!(percentile(&one, &other, 0.95), Some(Millis(10_000)));
         assert_eq!((one.count(), other.count()), (95, 6));
+    }
+
+    /// A percentile inside a window is told from one beyond it, whatever the window.
+    #[test]
+    fn every_window_is_a_bound_once() {
+        let check = |windows: &[u64], more: &[f64]| {
+            let windows: Vec<Millis> = windows.iter().copied().map(Millis).collect();
+            let got = age_bounds(&windows);
+            assert!(got.is_sorted_by(|a, b| a < b), "{got:?}");
+            assert_eq!(got.len(), TIME_BOUNDS.len() + more.len(), "{got:?}");
+            assert!(TIME_BOUNDS.iter().chain(more).all(|bound| got.contains(bound)), "{got:?}");
+            for window in windows {
+                let mut ages = Histogram::new(&got);
+                ages.observe(window.0 as f64 / 1_000.0);
+                assert_eq!(percentile(&ages, &Histogram::new(&got), 0.95), Some(window));
+            }
+        };
+        check(&[], &[]);
+        check(&[1_000, 10_000, 300_000], &[]);
+        check(&[100, 2_000, 2_000, 333, 604_800_000], &[2.0, 0.333, 604_800.0]);
     }
 }

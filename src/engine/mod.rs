@@ -10,6 +10,7 @@
 
 mod accept;
 mod claim;
+mod classes;
 pub mod command;
 mod directory;
 pub mod explain;
@@ -36,6 +37,7 @@ use directory::Directory;
 use live::Tally;
 use sweep::Sweeps;
 
+pub use crate::model::{ClassSettings, TenantWeights};
 pub use open::Seed;
 
 /// A step with nothing to do commits this often, so that a stuck engine shows.
@@ -68,6 +70,11 @@ pub struct Limits {
     /// Deliveries that have not ended.
     pub max_deliveries: u64,
     pub policies: BTreeMap<Name, Policy>,
+    /// At most [`crate::model::MAX_CLASSES`]; what has no number yet gets one in this order.
+    pub classes: Vec<ClassSettings>,
+    /// Thousandths of the slots that only first attempts may take.
+    pub reserve_permille: u32,
+    pub tenant_weights: TenantWeights,
     pub retention: Retention,
 }
 
@@ -333,7 +340,7 @@ impl Core {
     fn view(&self, delivery: Arc<Delivery>, lease: Option<Lease>) -> DeliveryView {
         let no = delivery.destination;
         let facts = self.directory.facts(no);
-        let class = self.directory.class_name(delivery.class).clone();
+        let class = self.directory.class_settings(delivery.class).name.clone();
         let held_until = self.schedule.memory(no).hold.map(|hold| hold.until);
         let (tenant, destination) = (facts.tenant.clone(), facts.name.clone());
         DeliveryView { delivery, lease, tenant, destination, class, held_until }

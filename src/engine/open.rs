@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::accept::Accepting;
+use super::classes;
 use super::command::Step;
 use super::directory::{Directory, Facts};
 use super::operate::memory;
@@ -31,19 +32,29 @@ impl Engine {
     /// their old time and behind fresh work, in a commit of its own.
     ///
     /// # Errors
-    /// [`StoreError`] when the file cannot be read or written.
+    /// [`StoreError`] when the file cannot be read or written, or has no number for a class.
     pub fn open(opened: Opened, limits: Limits, seed: Seed, now: Now) -> Result<Engine, StoreError> {
         let Opened { store, run } = opened;
         let region = store.region().clone();
-        let core = store.write(Commit::QuickRepair, |file| {
-            let inventory = file.inventory()?;
+        let opened = store.write(Commit::QuickRepair, |file| {
+            let mut inventory = file.inventory()?;
+            classes::number(file, &mut inventory.classes, &limits.classes)?;
             let cursors = [file.body_sweep(BodyKind::Delivered)?, file.body_sweep(BodyKind::Failed)?];
             let mut core = core(inventory, limits, region, cursors, seed, run, now)?;
             core.recover(file, now)?;
             file.tick(core.step, now.wall)?;
             Ok(core)
-        })?;
-        Ok(Engine { store, core })
+        });
+        match opened {
+            Ok(core) => Ok(Engine { store, core }),
+            Err(refused @ StoreError::ClassesFull { .. }) => {
+                // It is the settings that are refused: the next start is not to see a crash.
+                store.end_run(now.wall)?;
+                store.close()?;
+                Err(refused)
+            }
+            Err(failed) => Err(failed),
+        }
     }
 }
 
@@ -62,7 +73,7 @@ fn core(
     for (name, no) in inventory.tenants {
         directory.put_tenant(name, no);
     }
-    directory.put_classes(inventory.classes);
+    directory.put_classes(classes::numbered(inventory.classes, &limits.classes));
     let gates: BTreeMap<DestNo, _> = inventory.gates.into_iter().collect();
     for (no, stored) in inventory.destinations {
         let tenant = directory.tenant(&stored.settings.tenant).ok_or_else(|| damaged("the tenant", no))?;
@@ -75,7 +86,7 @@ fn core(
     }
     let leap = run.step > 0 && now.wall.since(run.tick) > CLOCK_STEP;
     let proven_at = if leap { now.mono.plus(CLOCK_PROOF) } else { Mono(0) };
-    let tally = Tally::new(directory.classes(), inventory.quarantined, now);
+    let tally = Tally::new(&directory.windows(), inventory.quarantined, now);
     Ok(Core {
         limits,
         region,

@@ -7,10 +7,7 @@ use super::live::{ClassLive, DestinationsLive, Live};
 use super::{Core, PUBLISH_EVERY};
 use crate::model::ClassNo;
 use crate::schedule::Survey;
-use crate::time::{Millis, Mono, Now};
-
-/// The windows of the first classes, in the order of their numbers (API.md); others have the last.
-const WINDOWS: [Millis; 3] = [Millis(1_000), Millis(10_000), Millis(300_000)];
+use crate::time::{Mono, Now};
 
 impl Core {
     /// A new picture, if something has changed since the last one and that is old enough.
@@ -64,9 +61,10 @@ impl Core {
     fn class(&self, place: usize, claims_per_second: f64, survey: &Survey) -> ClassLive {
         let class = ClassNo(u8::try_from(place).expect("classes are few"));
         let waiting = self.schedule.class(class);
+        let settings = self.directory.class_settings(class);
         ClassLive {
-            name: self.directory.class_name(class).clone(),
-            window: WINDOWS.get(place).copied().unwrap_or(WINDOWS[2]),
+            name: settings.name.clone(),
+            window: settings.window,
             ready: waiting.ready,
             held: waiting.held,
             delayed: waiting.delayed,

@@ -268,7 +268,7 @@ fn remedy(why: &Rejected) -> &'static str {
             "; PUT /v1/destinations/{id} on the admin listener makes or changes one"
         }
         Rejected::DestinationDisabled { .. } => "; it takes deliveries again once an operator enables it",
-        Rejected::ClassUnknown => "; there are urgent, routine and bulk",
+        Rejected::ClassUnknown => "; there are urgent, routine and bulk, and those that are configured",
         Rejected::KeyReused { .. } => "; another event needs a key of its own",
         Rejected::QueueFull { .. } | Rejected::Damaged => "",
     }

@@ -22,7 +22,7 @@ use std::sync::{Arc, Weak};
 
 use redb::{Database, Durability, ReadableDatabase};
 
-use crate::model::Name;
+use crate::model::{MAX_CLASSES, Name};
 use crate::time::Timestamp;
 
 pub(crate) use inventory::{BodyKind, Inventory};
@@ -48,6 +48,12 @@ pub enum StoreError {
     /// The engine has closed the file.
     #[error("the database file is closed")]
     Closed,
+    /// A number that was given to a class is never given to another, and there are few.
+    #[error(
+        "class {class} cannot be added: the data file has had {MAX_CLASSES} classes, the most there can be; \
+             remove [class.{class}], or call it like one that was there before"
+    )]
+    ClassesFull { class: Name },
     /// An index row and a record do not agree: something wrote what it should not have.
     #[error("the file contradicts itself: {0}")]
     Contradiction(String),
@@ -60,7 +66,7 @@ impl StoreError {
         match self {
             StoreError::Redb(error) if matches!(**error, redb::Error::Corrupted(_)) => 78,
             StoreError::Redb(_) | StoreError::Closed => 75,
-            StoreError::Damaged { .. } | StoreError::Contradiction(_) => 78,
+            StoreError::Damaged { .. } | StoreError::Contradiction(_) | StoreError::ClassesFull { .. } => 78,
         }
     }
 }

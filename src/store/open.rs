@@ -15,6 +15,7 @@ use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
 use super::owner::Owner;
 use super::tables::Meta;
 use super::{Commit, Store, StoreError, inspect};
+use crate::model::class::FIRST_CLASSES;
 use crate::model::{ClassNo, Name};
 use crate::time::{Millis, Timestamp};
 
@@ -24,8 +25,6 @@ pub const FORMAT: u32 = 1;
 pub const CACHE_BYTES: usize = 128 << 20;
 /// A death this soon after a start counts towards a crash loop (DESIGN.md).
 pub const CRASH_WINDOW: Millis = Millis(60_000);
-/// The classes of a new file, in the order of their numbers.
-pub const FIRST_CLASSES: [&str; 3] = ["urgent", "routine", "bulk"];
 /// The region that may be renamed: the one a file gets when none was set.
 pub const UNSET_REGION: &str = "local";
 /// What a redb file begins with.
@@ -244,7 +243,7 @@ impl Stamp {
         if !self.is_stamped() {
             file.put_meta(Meta::Format, &FORMAT.to_le_bytes())?;
             file.put_meta(Meta::Uuid, &opening.uuid)?;
-            for (no, class) in (0..).zip(FIRST_CLASSES) {
+            for (no, (class, ..)) in (0..).zip(FIRST_CLASSES) {
                 file.put_class(&class.parse().expect("it is a name"), ClassNo(no))?;
             }
         }

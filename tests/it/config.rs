@@ -15,14 +15,16 @@ fn the_example_file_is_the_defaults() {
 #[test]
 fn every_key_of_the_example_is_read() {
     let mut keys = 0;
-    for line in EXAMPLE.lines().filter(|line| line.contains(" = ") && !line.starts_with('#')) {
-        let (key, value) = line.split_once(" = ").expect("filtered for it");
-        let wrong = EXAMPLE.replacen(&format!("\n{key} = {value}"), &format!("\n{key} = 1979-05-27"), 1);
+    let lines: Vec<&str> = EXAMPLE.lines().collect();
+    for (at, line) in lines.iter().enumerate().filter(|(_, line)| !line.starts_with('#')) {
+        let Some((key, _)) = line.split_once(" = ") else { continue };
+        let wrong = format!("{key} = 1979-05-27");
+        let wrong = [&lines[..at], &[&wrong], &lines[at + 1..]].concat().join("\n");
         let error = parse(&wrong).expect_err(key).to_string();
-        assert!(error.contains(key), "{key}: {error}");
+        assert!(error.contains(&format!("{key} (config file, line {})", at + 1)), "{key}: {error}");
         keys += 1;
     }
-    assert_eq!(keys, 36, "has the example lost a key, or gained one that is not counted here?");
+    assert_eq!(keys, 44, "has the example lost a key, or gained one that is not counted here?");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use duehook::delivery::{Delivery, State};
 use duehook::engine::command::{Accepted, Batch, Command, Dispatch, Expect, Query, Rejected, Report, Step};
 use duehook::engine::command::{Answer, CommandError, Done};
-use duehook::engine::{Engine, Limits, Retention, Seed};
+use duehook::engine::{ClassSettings, Engine, Limits, Retention, Seed, TenantWeights};
 use duehook::model::{
     DeliveryId, DestNo, Destination, HoldScope, IdempotencyKey, Name, NewBody, NewDelivery,
 };
@@ -163,7 +163,15 @@ impl Scene {
             failed_payload: Millis(7 * 24 * HOUR),
         };
         let policies = BTreeMap::from([(name("default"), self.policy.clone())]);
-        let limits = Limits { slots: self.slots, max_deliveries: 1_000_000, policies, retention };
+        let limits = Limits {
+            slots: self.slots,
+            max_deliveries: 1_000_000,
+            policies,
+            retention,
+            classes: ClassSettings::first(),
+            reserve_permille: 300,
+            tenant_weights: TenantWeights::default(),
+        };
         self.numbered += 1;
         let seed = Seed { run: self.numbered };
         self.engine = Some(Engine::open(opened, limits, seed, now).expect("it opens"));
@@ -327,6 +335,8 @@ fn settings(concurrency: u32, timeout: Millis) -> Destination {
         tenant: name("acme"),
         url: "https://receiver.example/hook".parse().expect("a URL"),
         concurrency_max: concurrency,
+        adaptive: false,
+        rate: None,
         policy: name("default"),
         timeout,
         connect_timeout: Millis(5_000),

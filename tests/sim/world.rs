@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use duehook::engine::command::{Answer, Batch, Command, Dispatch, Expect, Query, Report, StateVerb, Step};
-use duehook::engine::{Engine, Limits, Retention, Seed};
+use duehook::engine::{ClassSettings, Engine, Limits, Retention, Seed, TenantWeights};
 use duehook::model::{DestNo, Destination, HoldScope, IdempotencyKey, Name, NewBody, NewDelivery};
 use duehook::policy::{Jitter, Policy};
 use duehook::store::{Opening, open};
@@ -76,6 +76,8 @@ fn settings(place: usize, concurrency_max: u32) -> Destination {
         tenant: name(&format!("t{}", place % 2)),
         url: "https://receiver.example/hook".parse().expect("a URL"),
         concurrency_max,
+        adaptive: false,
+        rate: None,
         policy: name("default"),
         timeout: Millis(15_000),
         connect_timeout: Millis(5_000),
@@ -158,7 +160,15 @@ impl World {
             failed_payload: Millis::seconds(7 * 86_400),
         };
         let policies = BTreeMap::from([(name("default"), policy())]);
-        let limits = Limits { slots: self.slots, max_deliveries: 10_000, policies, retention };
+        let limits = Limits {
+            slots: self.slots,
+            max_deliveries: 10_000,
+            policies,
+            retention,
+            classes: ClassSettings::first(),
+            reserve_permille: 300,
+            tenant_weights: TenantWeights::default(),
+        };
         let run = self.rng.next();
         self.engine = Some(Engine::open(opened, limits, Seed { run }, now).expect("it opens"));
     }

@@ -85,6 +85,8 @@ pub(crate) fn destination() -> DestinationView {
             tenant: name("acme"),
             url: "https://shop.example.com/hook?token=hidden".parse().unwrap(),
             concurrency_max: 8,
+            adaptive: false,
+            rate: None,
             policy: name("default"),
             timeout: Millis(15_000),
             connect_timeout: Millis(5_000),

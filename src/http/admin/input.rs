@@ -3,6 +3,8 @@
 //! PATCH is a JSON merge patch (RFC 7396): null puts a field back to its default, objects merge.
 //! PUT is the same upon a destination that has nothing set.
 
+mod pace;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
@@ -15,7 +17,7 @@ use crate::http::dto::destination::MASK;
 use crate::http::error::Problem;
 use crate::http::fields::{Fields, cut, out_of};
 use crate::http::ingest::item::read_header;
-use crate::model::destination::{CONCURRENCY_MAX, CONNECT_TIMEOUT_RANGE, MAX_CIDRS, MAX_URL, TIMEOUT_RANGE};
+use crate::model::destination::{CONNECT_TIMEOUT_RANGE, MAX_CIDRS, MAX_URL, TIMEOUT_RANGE};
 use crate::model::{Destination, Header, HoldScope, MAX_HEADERS, Name};
 use crate::sender::egress::{self, Rules};
 use crate::time::Millis;
@@ -70,7 +72,8 @@ pub fn read(text: &[u8], base: Option<&Destination>, checks: &Checks<'_>) -> Res
     not_yet(&mut fields);
     let tenant = tenant(&mut fields, base);
     let policy = policy(&mut fields, base, checks);
-    let concurrency_max = concurrency(&mut fields, base, checks);
+    let (concurrency_max, adaptive) = pace::concurrency(&mut fields, base, checks);
+    let rate = pace::rate(&mut fields, base);
     let timeout = timeout(&mut fields, base, checks);
     let connect_timeout = connect_timeout(&mut fields, base, checks);
     let headers = headers(&mut fields, base);
@@ -85,6 +88,8 @@ pub fn read(text: &[u8], base: Option<&Destination>, checks: &Checks<'_>) -> Res
         tenant,
         url,
         concurrency_max,
+        adaptive,
+        rate,
         policy,
         timeout,
         connect_timeout,
@@ -95,7 +100,7 @@ pub fn read(text: &[u8], base: Option<&Destination>, checks: &Checks<'_>) -> Res
 }
 
 fn not_yet(fields: &mut Fields<'_>) {
-    for name in ["secrets", "tls", "rate"] {
+    for name in ["secrets", "tls"] {
         if fields.given(name).is_some() {
             fields.fault(name, NOT_YET);
         }
@@ -150,37 +155,6 @@ fn policy(fields: &mut Fields<'_>, base: Option<&Destination>, checks: &Checks<'
     match text.parse() {
         Ok(name) if checks.policies.contains(&name) => Some(name),
         Ok(_) | Err(_) => fields.refuse("policy", "must be the name of a configured policy"),
-    }
-}
-
-fn concurrency(fields: &mut Fields<'_>, base: Option<&Destination>, checks: &Checks<'_>) -> u32 {
-    let default = checks.defaults.concurrency;
-    let stored = base.map_or(default, |base| base.concurrency_max);
-    match given(fields, "concurrency") {
-        Given::Absent => stored,
-        Given::Null => default,
-        Given::Value(value) => read_concurrency(fields, value, stored, default).unwrap_or(stored),
-    }
-}
-
-fn read_concurrency(fields: &mut Fields<'_>, value: &RawValue, stored: u32, default: u32) -> Option<u32> {
-    let Ok(mut inner) = Fields::read(value.get().as_bytes()) else {
-        return fields.refuse("concurrency", "must be an object");
-    };
-    let range = 1..=u64::from(CONCURRENCY_MAX);
-    let max = number(inner.raw("max"), range, u64::from(stored), u64::from(default));
-    let adaptive = inner.given("adaptive").map(|value| value.get().to_owned());
-    if inner.finish(&[]).is_err() {
-        fields.fault("concurrency", "has max and adaptive, each once");
-    }
-    match adaptive.as_deref() {
-        None | Some("false") => {}
-        Some("true") => fields.fault("concurrency.adaptive", NOT_YET),
-        Some(_) => fields.fault("concurrency.adaptive", "must be true or false"),
-    }
-    match max {
-        Ok(max) => u32::try_from(max).ok(),
-        Err(detail) => fields.refuse("concurrency.max", detail),
     }
 }
 

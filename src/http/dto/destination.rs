@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::http::dto::{Text, time};
-use crate::model::Destination;
+use crate::model::{Destination, Rate};
 use crate::schedule::GateView;
 use crate::store::DestinationView;
 use crate::time::Timestamp;
@@ -20,8 +20,7 @@ pub struct DestinationObject<'a> {
     tenant: &'a str,
     url: &'a str,
     concurrency: ConcurrencyObject,
-    /// Not in this version.
-    rate: Option<()>,
+    rate: Option<RateObject>,
     policy: &'a str,
     timeout_ms: u64,
     connect_timeout_ms: u64,
@@ -42,6 +41,22 @@ pub struct DestinationObject<'a> {
 struct ConcurrencyObject {
     max: u32,
     adaptive: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct RateObject {
+    #[serde(serialize_with = "as_given")]
+    per_second: Rate,
+    burst: u32,
+}
+
+/// A whole number as one, as it will have been given.
+fn as_given<S: Serializer>(rate: &Rate, serializer: S) -> Result<S::Ok, S::Error> {
+    let per_second = rate.as_per_second();
+    match per_second.fract() == 0.0 {
+        true => serializer.serialize_u64(per_second as u64),
+        false => serializer.serialize_f64(per_second),
+    }
 }
 
 /// What the engine knows of a destination now.
@@ -75,8 +90,8 @@ impl<'a> DestinationObject<'a> {
             id: view.name.as_str(),
             tenant: settings.tenant.as_str(),
             url: settings.url.as_str(),
-            concurrency: ConcurrencyObject { max: settings.concurrency_max, adaptive: false },
-            rate: None,
+            concurrency: ConcurrencyObject { max: settings.concurrency_max, adaptive: settings.adaptive },
+            rate: settings.rate.map(|rate| RateObject { per_second: rate, burst: rate.burst }),
             policy: settings.policy.as_str(),
             timeout_ms: settings.timeout.0,
             connect_timeout_ms: settings.connect_timeout.0,

@@ -4,7 +4,7 @@ use bincode::{BorrowDecode, Encode};
 
 use super::{Damaged, code, coded, seal, unseal};
 use crate::model::destination::StateNote;
-use crate::model::{DestNo, Destination, DestinationState, Header, HoldScope, Name};
+use crate::model::{DestNo, Destination, DestinationState, Header, HoldScope, Name, Rate};
 use crate::outcome::{Hold, HoldReason};
 use crate::time::{Millis, Timestamp};
 
@@ -45,6 +45,9 @@ struct DestinationV1<'a> {
     tenant: &'a str,
     url: &'a str,
     concurrency_max: u32,
+    adaptive: bool,
+    /// Requests in a million seconds, and burst.
+    rate: Option<(u64, u32)>,
     policy: &'a str,
     timeout: u64,
     connect_timeout: u64,
@@ -111,6 +114,8 @@ impl<'a> DestinationV1<'a> {
             tenant: set.tenant.as_str(),
             url: set.url.as_str(),
             concurrency_max: set.concurrency_max,
+            adaptive: set.adaptive,
+            rate: set.rate.map(|rate| (rate.per_million_seconds, rate.burst)),
             policy: set.policy.as_str(),
             timeout: set.timeout.0,
             connect_timeout: set.connect_timeout.0,
@@ -128,6 +133,7 @@ impl<'a> DestinationV1<'a> {
 
     fn into_stored(self) -> Result<StoredDestination, Damaged> {
         let header = |(name, value): (&str, &str)| Header::new(name, value).map_err(|_| Damaged);
+        let rate = |(rate, burst)| Rate::in_bounds(rate, burst).ok_or(Damaged);
         let note = StateNote {
             state: coded(&STATES, self.state)?,
             reason: self.reason.to_owned(),
@@ -138,6 +144,8 @@ impl<'a> DestinationV1<'a> {
             tenant: self.tenant.parse().map_err(|_| Damaged)?,
             url: self.url.parse().map_err(|_| Damaged)?,
             concurrency_max: self.concurrency_max,
+            adaptive: self.adaptive,
+            rate: self.rate.map(rate).transpose()?,
             policy: self.policy.parse().map_err(|_| Damaged)?,
             timeout: Millis(self.timeout),
             connect_timeout: Millis(self.connect_timeout),

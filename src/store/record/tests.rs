@@ -4,7 +4,7 @@ use super::*;
 use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Payload, Source, State};
 use crate::model::destination::StateNote;
 use crate::model::{
-    ClassNo, DeliveryId, DestNo, Destination, DestinationState, Header, HoldScope, Lane, TenantNo,
+    ClassNo, DeliveryId, DestNo, Destination, DestinationState, Header, HoldScope, Lane, Rate, TenantNo,
 };
 use crate::outcome::{AttemptResult, Clamped, Ending, Hold, HoldReason, NextReason};
 use crate::time::{Millis, Timestamp};
@@ -77,6 +77,8 @@ fn stored() -> StoredDestination {
             tenant: "acme".parse().unwrap(),
             url: "https://example.com/hook".parse().unwrap(),
             concurrency_max: 8,
+            adaptive: true,
+            rate: Rate::per_second(0.5, 3),
             policy: "default".parse().unwrap(),
             timeout: Millis(15_000),
             connect_timeout: Millis(5_000),
@@ -147,6 +149,21 @@ fn disk_codes_are_frozen() {
     insta::assert_snapshot!(reasons.join(" "), @"new scheduled rate_limited backoff payload lease_expired sender_restart operator");
     let results: Vec<_> = AttemptResult::ALL.iter().map(|result| result.as_str()).collect();
     insta::assert_snapshot!(results.join(" "), @"success redirect rate_limited client_error server_error timeout ambiguous invalid_response interrupted connect tls dns blocked not_processed payload");
+}
+
+#[test]
+fn a_rate_that_cannot_be_is_damage() {
+    let check = |per_million_seconds: u64, burst: u32, good: bool| {
+        let mut it = stored();
+        it.settings.rate = Some(Rate { per_million_seconds, burst });
+        let got = decode_destination(DestNo(2), &encode_destination(DestNo(2), &it));
+        assert_eq!(got, if good { Ok(it) } else { Err(Damaged) }, "{per_million_seconds}, {burst}");
+    };
+    check(1, 1, true);
+    check(0, 1, false);
+    check(1, 0, false);
+    check(u64::MAX, 1, false);
+    check(1, u32::MAX, false);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engine::explain::samples::{destination, name};
+use crate::model::Rate;
 
 fn read_on(base: Option<&Destination>, text: &str) -> Result<Destination, Problem> {
     let rules = Rules { allow_http: false, ports: vec![443], allow_cidrs: Vec::new() };
@@ -26,6 +27,8 @@ fn least() -> Destination {
         tenant: name("acme"),
         url: "https://shop.example.com/hook".parse().unwrap(),
         concurrency_max: 8,
+        adaptive: false,
+        rate: None,
         policy: name("default"),
         timeout: Millis(15_000),
         connect_timeout: Millis(5_000),
@@ -43,12 +46,14 @@ fn a_put_of_the_least_has_the_defaults() {
 #[test]
 fn a_put_of_everything() {
     let got = put(
-        r#"{"tenant":"acme","url":"https://shop.example.com/hook","concurrency":{"max":2,"adaptive":false},
-        "rate":null,"policy":"slow","timeout_ms":1000,"connect_timeout_ms":100,"headers":{"X-B":"2","X-A":"1"},
+        r#"{"tenant":"acme","url":"https://shop.example.com/hook","concurrency":{"max":2,"adaptive":true},
+        "rate":{"per_second":0.5,"burst":3},"policy":"slow","timeout_ms":1000,"connect_timeout_ms":100,"headers":{"X-B":"2","X-A":"1"},
         "secrets":null,"tls":null,"allow_cidrs":["127.0.0.1/32"],"hold_scope":"delivery"}"#,
     );
     let want = Destination {
         concurrency_max: 2,
+        adaptive: true,
+        rate: Rate::per_second(0.5, 3),
         policy: name("slow"),
         timeout: Millis(1_000),
         connect_timeout: Millis(100),
@@ -76,6 +81,10 @@ fn a_patch_changes_what_it_names() {
     check(r#"{"concurrency":{}}"#, |_| {});
     check(r#"{"concurrency":{"max":3}}"#, |d| d.concurrency_max = 3);
     check(r#"{"concurrency":{"max":null}}"#, |d| d.concurrency_max = 8);
+    check(r#"{"concurrency":{"adaptive":true}}"#, |d| d.adaptive = true);
+    check(r#"{"rate":null}"#, |_| {});
+    check(r#"{"rate":{"per_second":10}}"#, |d| d.rate = Rate::per_second(10.0, 1));
+    check(r#"{"rate":{"per_second":0.016667,"burst":null}}"#, |d| d.rate = Rate::per_second(0.016_667, 1));
     check(r#"{"headers":null}"#, |d| d.headers.clear());
     check(r#"{"headers":{}}"#, |_| {});
     check(r#"{"headers":{"Authorization":null}}"#, |d| d.headers.clear());
@@ -83,6 +92,30 @@ fn a_patch_changes_what_it_names() {
     check(r#"{"allow_cidrs":null}"#, |d| d.allow_cidrs.clear());
     check(r#"{"hold_scope":"delivery"}"#, |d| d.hold_scope = HoldScope::Delivery);
     check(r#"{"url":"https://other.example/"}"#, |d| d.url = "https://other.example/".parse().unwrap());
+}
+
+/// The same upon a destination that has a rate and adapts.
+#[test]
+fn a_patch_of_a_pace_that_is_set() {
+    let mut stored = destination().settings;
+    (stored.adaptive, stored.rate) = (true, Rate::per_second(2.5, 4));
+    let check = |text: &str, change: fn(&mut Destination)| {
+        let mut want = stored.clone();
+        change(&mut want);
+        assert_eq!(read_on(Some(&stored), text), Ok(want), "{text}");
+    };
+    check("{}", |_| {});
+    check(r#"{"rate":{}}"#, |_| {});
+    check(r#"{"rate":null}"#, |d| d.rate = None);
+    check(r#"{"rate":{"burst":5}}"#, |d| d.rate = Rate::per_second(2.5, 5));
+    check(r#"{"rate":{"burst":null}}"#, |d| d.rate = Rate::per_second(2.5, 1));
+    check(r#"{"rate":{"per_second":1e5}}"#, |d| d.rate = Rate::per_second(100_000.0, 4));
+    check(r#"{"concurrency":{"max":3}}"#, |d| d.concurrency_max = 3);
+    check(r#"{"concurrency":{"adaptive":false}}"#, |d| d.adaptive = false);
+    check(r#"{"concurrency":{"adaptive":null}}"#, |d| d.adaptive = false);
+    check(r#"{"concurrency":null}"#, |d| d.adaptive = false);
+    let put = read_on(None, LEAST).unwrap();
+    assert_eq!((put.adaptive, put.rate), (false, None), "a PUT sets back what it does not give");
 }
 
 #[test]
@@ -104,8 +137,9 @@ fn faults_name_their_field() {
     check(r#"{"concurrency":8}"#, "concurrency");
     check(r#"{"concurrency":{"max":0}}"#, "concurrency.max");
     check(r#"{"concurrency":{"max":4097}}"#, "concurrency.max");
-    check(r#"{"concurrency":{"adaptive":true}}"#, "concurrency.adaptive");
     check(r#"{"concurrency":{"adaptive":1}}"#, "concurrency.adaptive");
+    check(r#"{"concurrency":{"adaptive":"true"}}"#, "concurrency.adaptive");
+    check(r#"{"concurrency":{"max":1,"max":2}}"#, "concurrency");
     check(r#"{"concurrency":{"min":1}}"#, "concurrency");
     check(r#"{"timeout_ms":999}"#, "timeout_ms");
     check(r#"{"timeout_ms":60001}"#, "timeout_ms");
@@ -116,7 +150,19 @@ fn faults_name_their_field() {
     check(r#"{"allow_cidrs":["10.0.0.0/33"]}"#, "allow_cidrs");
     check(r#"{"allow_cidrs":"10.0.0.0/8"}"#, "allow_cidrs");
     check(r#"{"hold_scope":"tenant"}"#, "hold_scope");
-    check(r#"{"rate":{"per_second":1,"burst":1}}"#, "rate");
+    check(r#"{"rate":5}"#, "rate");
+    check(r#"{"rate":[]}"#, "rate");
+    check(r#"{"rate":{"per_second":1,"per_minute":60}}"#, "rate");
+    check(r#"{"rate":{"per_second":1,"per_second":1}}"#, "rate");
+    check(r#"{"rate":{}}"#, "rate.per_second");
+    check(r#"{"rate":{"burst":5}}"#, "rate.per_second");
+    check(r#"{"rate":{"per_second":null}}"#, "rate.per_second");
+    for wrong in ["0", "-1", "1e-9", "100000.1", "1e400", "\"10\"", "true", "[1]"] {
+        check(&format!(r#"{{"rate":{{"per_second":{wrong}}}}}"#), "rate.per_second");
+    }
+    for wrong in ["0", "100001", "1.5", "-1", "\"1\""] {
+        check(&format!(r#"{{"rate":{{"per_second":1,"burst":{wrong}}}}}"#), "rate.burst");
+    }
     check(r#"{"secrets":[]}"#, "secrets");
     check(r#"{"tls":{}}"#, "tls");
     check(r#"{"state":"paused"}"#, "state");

@@ -1,0 +1,63 @@
+//! Who gets how much: classes, what is kept for first attempts, and the weights of tenants.
+
+use std::collections::BTreeMap;
+
+use super::super::error::{ConfigError, Origin};
+use super::super::layers::Layers;
+use super::super::value::{Reading, Value};
+use super::{agree, named_table};
+use crate::model::class::{RESERVE_MAX_PERMILLE, WEIGHT_RANGE, WINDOW_RANGE};
+use crate::model::{ClassSettings, MAX_CLASSES, TenantWeights};
+
+/// Tenants with a weight of their own: each is held in RAM.
+const MAX_TENANTS: usize = 10_000;
+/// The table of the tenants that are not named.
+const ALL_TENANTS: &str = "default";
+
+/// The built-in classes, as far as they are not set otherwise, and those that were added.
+pub(super) fn classes(layers: &mut Layers) -> Result<Vec<ClassSettings>, ConfigError> {
+    let mut all = ClassSettings::first();
+    for (text, origin) in layers.named("class") {
+        let name = named_table("class", &text, origin.clone())?;
+        if all.iter().any(|class| class.name == name) {
+            continue;
+        }
+        all.push(ClassSettings::of(name));
+        agree(all.len() <= MAX_CLASSES, "class", origin, || {
+            format!("at most {MAX_CLASSES} classes, with urgent, routine and bulk")
+        })?;
+    }
+    all.into_iter().map(|class| read_class(layers, class)).collect()
+}
+
+fn read_class(layers: &mut Layers, base: ClassSettings) -> Result<ClassSettings, ConfigError> {
+    let key = |key| ["class", base.name.as_str(), key];
+    let weight = layers.take(&key("weight"), base.weight, weight)?;
+    let window = layers.take(&key("window"), base.window, |value| value.duration(WINDOW_RANGE))?;
+    Ok(ClassSettings { weight, window, ..base })
+}
+
+/// What is kept for first attempts, in thousandths.
+pub(super) fn reserve(layers: &mut Layers, default: u32) -> Result<u32, ConfigError> {
+    layers.take(&["reserve", "first_attempts"], default, |value| value.permille(RESERVE_MAX_PERMILLE))
+}
+
+/// A named tenant that sets nothing has the weight of all.
+pub(super) fn tenant_weights(layers: &mut Layers) -> Result<TenantWeights, ConfigError> {
+    let tables = layers.named("tenant");
+    agree(tables.len() <= MAX_TENANTS, "tenant", Origin::Default, || {
+        format!("at most {MAX_TENANTS} tables [tenant.<name>]")
+    })?;
+    let all = TenantWeights::default().default;
+    let default = layers.take(&["tenant", ALL_TENANTS, "weight"], all, weight)?;
+    let mut named = BTreeMap::new();
+    for (text, origin) in tables.into_iter().filter(|(text, _)| text != ALL_TENANTS) {
+        let name = named_table("tenant", &text, origin)?;
+        named.insert(name, layers.take(&["tenant", &text, "weight"], default, weight)?);
+    }
+    Ok(TenantWeights { default, named })
+}
+
+fn weight(value: &Value) -> Reading<u32> {
+    value.whole(WEIGHT_RANGE)
+}
