@@ -4,6 +4,7 @@
 //! standing, policy, time and outcome always give the same [`Decision`].
 
 mod decide;
+mod memory;
 pub mod retry_after;
 mod words;
 
@@ -11,6 +12,7 @@ pub use decide::{
     Asked, Clamped, Counted, Decision, Hold, MAX_INTERRUPTED, Standing, Verdict, decide,
     decide_after_restart, decide_after_stop,
 };
+pub use memory::GateMemory;
 pub use retry_after::{RetryAfter, RetryHeaders};
 pub use words::{AttemptResult, Ending, HoldReason, NextReason};
 

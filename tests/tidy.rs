@@ -19,7 +19,7 @@ const MAY_USE: [(&str, &[&str]); 17] = [
     ("policy", &["time", "model"]),
     ("outcome", &["time", "model", "policy"]),
     ("delivery", &["time", "model", "policy", "outcome"]),
-    ("schedule", &["time", "model", "outcome"]),
+    ("schedule", &["time", "model", "policy", "outcome"]),
     ("store", &["time", "model", "policy", "outcome", "delivery"]),
     ("engine", &["time", "model", "policy", "outcome", "delivery", "schedule", "store"]),
     ("metrics", &["time", "model", "outcome", "delivery", "engine"]),

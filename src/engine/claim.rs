@@ -3,30 +3,38 @@
 use std::sync::Arc;
 
 use super::command::Dispatch;
-use super::{InStep, MAX_CLAIMS, MAX_PAGES, Out};
+use super::{InStep, MAX_BODIES_OUT, MAX_CLAIMS, MAX_PAGES, Out};
 use crate::delivery::Lease;
 use crate::model::{DeliveryId, DestNo, DueEntry, Lane};
-use crate::schedule::{BUFFER, Pick};
+use crate::schedule::{Pick, Slot};
 use crate::store::StoreError;
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
+
+/// What the pick has chosen.
+struct Claim {
+    destination: DestNo,
+    lane: Lane,
+    entry: DueEntry,
+    slot: Slot,
+    keep_alive: bool,
+    lag: Millis,
+}
 
 impl InStep<'_, '_> {
     /// Claims until nothing more may go out, or the step is long enough.
     pub(super) fn claim_all(&mut self) -> Result<(), StoreError> {
         let mut pages = 0;
-        while self.out.dispatches.len() < MAX_CLAIMS && self.core.can_claim() {
+        while self.out.dispatches.len() < MAX_CLAIMS && self.core.bodies_out < MAX_BODIES_OUT {
             match self.core.schedule.pick(self.now) {
                 Pick::Nothing => break,
-                Pick::Page { destination, .. } if pages == MAX_PAGES => {
-                    self.core.schedule.put_back(destination, self.now);
-                    break;
-                }
-                Pick::Page { destination, lane, after } => {
+                Pick::Page { .. } if pages == MAX_PAGES => break,
+                Pick::Page { destination, lane, after, rows } => {
                     pages += 1;
-                    self.page(destination, lane, after)?;
+                    self.page(destination, lane, after, rows)?;
                 }
-                Pick::Claim { destination, lane, entry, keep_alive } => {
-                    self.claim(destination, lane, entry, keep_alive)?;
+                Pick::Claim { destination, lane, entry, slot, keep_alive, lag } => {
+                    let claim = Claim { destination, lane, entry, slot, keep_alive, lag };
+                    self.claim(claim)?;
                 }
             }
         }
@@ -38,17 +46,20 @@ impl InStep<'_, '_> {
         no: DestNo,
         lane: Lane,
         after: Option<(Timestamp, DeliveryId)>,
+        most: usize,
     ) -> Result<(), StoreError> {
         // What was accepted in this step and found no room in RAM is not on disk yet.
         self.place_lane(no, lane)?;
-        let rows = self.file.lane_page(no, lane, after, BUFFER)?;
-        let ended = rows.len() < BUFFER;
+        let rows = self.file.lane_page(no, lane, after, most)?;
+        self.core.tally.figures.rows_examined += rows.len() as u64;
+        let ended = rows.len() < most;
         self.core.schedule.page(no, lane, rows, ended, self.now);
         Ok(())
     }
 
     /// Moves one delivery from its lane to its lease and hands it out.
-    fn claim(&mut self, no: DestNo, lane: Lane, entry: DueEntry, keep_alive: bool) -> Result<(), StoreError> {
+    fn claim(&mut self, claim: Claim) -> Result<(), StoreError> {
+        let Claim { destination: no, lane, entry, slot, keep_alive, lag } = claim;
         let length = self.core.directory.lease_length(no);
         let lease = Lease {
             id: entry.id,
@@ -68,14 +79,12 @@ impl InStep<'_, '_> {
             self.core.count_out(no, lane, entry.due, entry.id);
         }
         let record = fresh.as_ref().map(|work| Arc::clone(&work.delivery));
-        let epoch = self.core.schedule.epoch(no);
         let deadline = self.now.mono.plus(length);
-        let (suspect, bytes) = (entry.interrupted, entry.bytes);
-        let out = Out { lease, deadline, epoch, suspect, bytes, record };
+        let bytes = entry.bytes;
         self.core.bodies_out += u64::from(bytes);
-        self.core.leases.insert(entry.id, out);
+        self.core.leases.insert(entry.id, Out { lease, deadline, slot, bytes, record });
         self.core.deadlines.insert((deadline, entry.id));
-        self.core.tally.claimed(&lease, self.now.wall);
+        self.core.tally.claimed(&lease, lag, self.now.wall);
         let revision = self.core.directory.facts(no).revision;
         self.out.dispatches.push(Dispatch { lease, revision, fresh, keep_alive });
         Ok(())

@@ -204,7 +204,7 @@ pub enum Query {
 }
 
 /// The answer to a [`Query`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     Gates(Vec<Option<GateView>>),
 }

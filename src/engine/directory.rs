@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use crate::delivery::Lease;
 use crate::engine::LEASE_MARGIN;
 use crate::engine::classes::Numbered;
-use crate::model::{ClassNo, ClassSettings, DestNo, DestinationState, HoldScope, Name, TenantNo};
+use crate::model::{
+    ClassNo, ClassSettings, DestNo, DestinationState, HoldScope, Name, Rate, TenantNo, TenantWeights,
+};
 use crate::schedule::GateSettings;
 use crate::store::StoredDestination;
 use crate::time::Millis;
@@ -35,6 +37,8 @@ pub(super) struct Facts {
     pub(super) reason: String,
     pub(super) revision: u32,
     max: u32,
+    adaptive: bool,
+    rate: Option<Rate>,
 }
 
 impl Facts {
@@ -52,12 +56,21 @@ impl Facts {
             reason: it.note.reason.clone(),
             revision: it.revision,
             max: set.concurrency_max,
+            adaptive: set.adaptive,
+            rate: set.rate,
         }
     }
 
     /// What its gate follows.
-    pub(super) fn gate(&self) -> GateSettings {
-        GateSettings { tenant: self.tenant_no, state: self.state, max: self.max }
+    pub(super) fn gate(&self, weights: &TenantWeights) -> GateSettings {
+        GateSettings {
+            tenant: self.tenant_no,
+            weight: weights.of(&self.tenant),
+            state: self.state,
+            max: self.max,
+            adaptive: self.adaptive,
+            rate: self.rate,
+        }
     }
 }
 
@@ -126,6 +139,11 @@ impl Directory {
     /// Name, weight and window of a class, configured or not.
     pub(super) fn class_settings(&self, no: ClassNo) -> &ClassSettings {
         &self.classes[usize::from(no.0)].settings
+    }
+
+    /// The weight of every class, in the order of their numbers.
+    pub(super) fn weights(&self) -> Vec<u32> {
+        self.classes.iter().map(|class| class.settings.weight).collect()
     }
 
     /// The window of every class, in the order of their numbers.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use crate::delivery::{Attempt, Delivery, Lease, State};
 use crate::model::{ClassNo, MAX_CLASSES, Name};
-use crate::outcome::{AttemptResult, Ending};
+use crate::outcome::{Asked, AttemptResult, Clamped, Ending, RetryAfter};
+use crate::schedule::Recovered;
 use crate::time::{Millis, Mono, Now, Timestamp};
 
 /// Rates are over the last ten seconds, sampled once a second.
@@ -19,6 +20,11 @@ const RECENT: Millis = Millis(30_000);
 /// Bounds of times in seconds. Those of ages have every class window besides ([`age_bounds`]).
 pub const TIME_BOUNDS: [f64; 14] =
     [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 300.0, 3_600.0];
+/// What a 429 or a failure may bring along, in the order of the counts.
+pub const RETRY_AFTER: [&str; 4] = ["seconds", "date", "invalid", "absent"];
+/// Which end of the policy's range moved it.
+pub const CLAMPED: [&str; 3] = ["none", "min", "max"];
+
 /// Bounds of attempts a delivery took.
 pub const ATTEMPT_BOUNDS: [f64; 8] = [1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 34.0, 100.0];
 
@@ -102,6 +108,16 @@ pub struct Figures {
     /// In the order of [`AttemptResult::ALL`].
     pub attempts: [u64; AttemptResult::ALL.len()],
     pub first_attempt_age: [Histogram; MAX_CLASSES],
+    /// From the moment a claim could be made to the claim: ours alone.
+    pub scheduler_lag: [Histogram; MAX_CLASSES],
+    /// From due to that moment: theirs.
+    pub gate_wait: [Histogram; MAX_CLASSES],
+    /// After a refusal, and after another failure.
+    pub recovery: [Histogram; 2],
+    /// By [`RETRY_AFTER`] and, within, by [`CLAMPED`].
+    pub retry_after: [[u64; CLAMPED.len()]; RETRY_AFTER.len()],
+    /// Rows of lanes that were read.
+    pub rows_examined: u64,
     pub attempt_duration: Histogram,
     pub attempts_per_delivery: Histogram,
     pub leases_expired: u64,
@@ -130,6 +146,11 @@ impl Figures {
             claims: [[0; 2]; MAX_CLASSES],
             attempts: [0; AttemptResult::ALL.len()],
             first_attempt_age: ages(age_bounds),
+            scheduler_lag: ages(age_bounds),
+            gate_wait: ages(age_bounds),
+            recovery: std::array::from_fn(|_| Histogram::new(age_bounds)),
+            retry_after: [[0; CLAMPED.len()]; RETRY_AFTER.len()],
+            rows_examined: 0,
             attempt_duration: Histogram::new(&TIME_BOUNDS.into()),
             attempts_per_delivery: Histogram::new(&ATTEMPT_BOUNDS.into()),
             leases_expired: 0,
@@ -219,6 +240,10 @@ pub(super) struct Rates {
     pub(super) claims: [f64; MAX_CLASSES],
 }
 
+fn seconds(length: Millis) -> f64 {
+    length.0 as f64 / 1_000.0
+}
+
 fn ages(bounds: &Bounds) -> [Histogram; MAX_CLASSES] {
     std::array::from_fn(|_| Histogram::new(bounds))
 }
@@ -245,12 +270,15 @@ impl Tally {
 
     /// A claim of work that was due at `lease.due`: for a first attempt that is when it was
     /// accepted, or its `not_before`.
-    pub(super) fn claimed(&mut self, lease: &Lease, now: Timestamp) {
+    pub(super) fn claimed(&mut self, lease: &Lease, lag: Millis, now: Timestamp) {
         let class = usize::from(lease.lane.class().0);
+        let waited = now.since(lease.due);
+        self.figures.scheduler_lag[class].observe(seconds(lag));
+        self.figures.gate_wait[class].observe(seconds(Millis(waited.0.saturating_sub(lag.0))));
         self.leased[class] += 1;
         self.figures.claims[class][usize::from(!lease.lane.is_first())] += 1;
         if lease.lane.is_first() {
-            let age = now.since(lease.due).0 as f64 / 1_000.0;
+            let age = seconds(waited);
             self.figures.first_attempt_age[class].observe(age);
             self.recent[0][class].observe(age);
         }
@@ -266,6 +294,29 @@ impl Tally {
         if let Some(ended) = attempt.ended_at {
             self.figures.attempt_duration.observe(ended.since(attempt.started_at).0 as f64 / 1_000.0);
         }
+    }
+
+    /// A destination works again.
+    pub(super) fn recovered(&mut self, it: Recovered) {
+        let failure = it.began_with != Some(AttemptResult::RateLimited);
+        self.figures.recovery[usize::from(failure)].observe(seconds(it.after));
+    }
+
+    /// What a receiver named, if its answer was one that may name a time.
+    pub(super) fn asked(&mut self, result: AttemptResult, asked: &Asked) {
+        let kind = match asked.retry_after {
+            RetryAfter::Seconds(_) => 0,
+            RetryAfter::Date(_) => 1,
+            RetryAfter::Invalid => 2,
+            RetryAfter::Absent if result == AttemptResult::RateLimited => 3,
+            RetryAfter::Absent => return,
+        };
+        let clamped = match asked.clamped {
+            None => 0,
+            Some(Clamped::Min) => 1,
+            Some(Clamped::Max) => 2,
+        };
+        self.figures.retry_after[kind][clamped] += 1;
     }
 
     pub(super) fn finished(&mut self, class: ClassNo, outcome: Ending, attempts: u32) {

@@ -14,6 +14,7 @@ mod classes;
 pub mod command;
 mod directory;
 pub mod explain;
+mod find;
 pub mod live;
 mod open;
 mod operate;
@@ -25,15 +26,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::delivery::{Delivery, Lease};
-use crate::model::{DeliveryId, DestNo, Name};
+use crate::model::{DeliveryId, Name};
 use crate::policy::Policy;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Slot};
 use crate::store::{Commit, DeliveryView, Store, StoreError, Writing};
 use crate::time::{Millis, Mono, Now, Timestamp};
 
 use accept::Accepting;
 use command::{Answer, Batch, Query, Step};
 use directory::Directory;
+use find::Finder;
 use live::Tally;
 use sweep::Sweeps;
 
@@ -107,6 +109,7 @@ struct Core {
     bodies_out: u64,
     mint: Mint,
     sweeps: Sweeps,
+    finder: Finder,
     tally: Tally,
     /// The number of the last committed step.
     step: u64,
@@ -122,10 +125,8 @@ struct Out {
     lease: Lease,
     /// When it is taken back.
     deadline: Mono,
-    /// Of the gate when it was admitted.
-    epoch: u32,
-    /// It holds one of the slots for interrupted work.
-    suspect: bool,
+    /// The right to be out.
+    slot: Slot,
     /// Length of its body.
     bytes: u32,
     /// The record, while it is as it was when accepted.
@@ -159,8 +160,6 @@ struct InStep<'a, 'txn> {
     number: u64,
     out: Step,
     accepting: Accepting,
-    /// Gates that changed and are written once, at the end.
-    gates: BTreeSet<DestNo>,
 }
 
 impl Engine {
@@ -249,7 +248,6 @@ impl Core {
             number,
             out: Step::default(),
             accepting: Accepting::default(),
-            gates: BTreeSet::new(),
         };
         for report in batch.reports {
             work.report(report)?;
@@ -259,6 +257,7 @@ impl Core {
             let done = work.command(command)?;
             work.out.commands.push(done);
         }
+        work.find_lanes()?;
         work.sweep()?;
         work.accept_all(batch.accepts)?;
         work.claim_all()?;
@@ -279,7 +278,7 @@ impl Core {
 
     /// When a transaction is wanted though nothing has come in.
     fn next_work(&self) -> Mono {
-        if self.can_claim() || self.sweeps.counting() {
+        if self.can_claim() || self.sweeps.counting() || self.schedule.is_finding() {
             return Mono(0);
         }
         let heartbeat = self.last_commit.plus(HEARTBEAT);
@@ -314,7 +313,7 @@ impl Core {
         if ahead > CLOCK_SLACK || behind > CLOCK_SLACK {
             self.clock.steps += 1;
             self.clock.base = now;
-            self.schedule.clock_stepped(now);
+            self.schedule.clock_stepped(ahead, now);
         }
         if ahead > CLOCK_STEP {
             self.clock.proven_at = now.mono.plus(CLOCK_PROOF);
@@ -330,7 +329,7 @@ impl Core {
     fn answers(&self, queries: &[Query], now: Now) -> Vec<Answer> {
         let answer = |query: &Query| match query {
             Query::Gates(numbers) => {
-                Answer::Gates(numbers.iter().map(|no| self.schedule.view(*no, now.mono)).collect())
+                Answer::Gates(numbers.iter().map(|no| self.schedule.view(*no, now)).collect())
             }
         };
         queries.iter().map(answer).collect()
@@ -341,7 +340,7 @@ impl Core {
         let no = delivery.destination;
         let facts = self.directory.facts(no);
         let class = self.directory.class_settings(delivery.class).name.clone();
-        let held_until = self.schedule.memory(no).hold.map(|hold| hold.until);
+        let held_until = self.schedule.held_until(no);
         let (tenant, destination) = (facts.tenant.clone(), facts.name.clone());
         DeliveryView { delivery, lease, tenant, destination, class, held_until }
     }

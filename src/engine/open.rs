@@ -6,19 +6,16 @@ use super::accept::Accepting;
 use super::classes;
 use super::command::Step;
 use super::directory::{Directory, Facts};
-use super::operate::memory;
+use super::find::Finder;
 use super::sweep::Sweeps;
 use super::{CLOCK_PROOF, CLOCK_STEP, Clock, Core, Engine, InStep, Limits, Mint};
 use crate::delivery::{Attempt, Lease};
 use crate::engine::live::Tally;
-use crate::model::{DestNo, MAX_CLASSES};
+use crate::model::DestNo;
 use crate::outcome::{self, AttemptResult, Verdict};
-use crate::schedule::{GateMemory, Schedule};
+use crate::schedule::{Schedule, Terms};
 use crate::store::{Before, BodyKind, Commit, Found, Inventory, Opened, RunNote, StoreError, Writing};
 use crate::time::{Mono, Now};
-
-/// Lanes of a destination: two for each class there can be.
-const LANES: u8 = MAX_CLASSES as u8 * 2;
 
 /// What must come from outside: chance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,18 +65,23 @@ fn core(
     now: Now,
 ) -> Result<Core, StoreError> {
     let suspect_slots = limits.slots.checked_shr(run.streak.saturating_mul(3)).unwrap_or(0);
-    let mut schedule = Schedule::new(limits.slots, suspect_slots);
     let mut directory = Directory::default();
     for (name, no) in inventory.tenants {
         directory.put_tenant(name, no);
     }
     directory.put_classes(classes::numbered(inventory.classes, &limits.classes));
+    let mut schedule = Schedule::new(&Terms {
+        slots: limits.slots,
+        suspect_slots,
+        reserve_permille: limits.reserve_permille,
+        weights: directory.weights(),
+    });
     let gates: BTreeMap<DestNo, _> = inventory.gates.into_iter().collect();
     for (no, stored) in inventory.destinations {
         let tenant = directory.tenant(&stored.settings.tenant).ok_or_else(|| damaged("the tenant", no))?;
         let facts = Facts::of(&stored, tenant);
-        let memory = gates.get(&no).map_or_else(GateMemory::default, memory);
-        if schedule.add(facts.gate(), memory, now) != no {
+        let memory = gates.get(&no).copied().unwrap_or_default();
+        if schedule.add(facts.gate(&limits.tenant_weights), memory, now) != no {
             return Err(damaged("the number", no));
         }
         directory.put(no, facts);
@@ -97,6 +99,7 @@ fn core(
         bodies_out: 0,
         mint: Mint { run: seed.run, counter: 0, last: run.tick },
         sweeps: Sweeps::new(inventory.terminal, run.step + 1, cursors),
+        finder: Finder::default(),
         tally,
         step: run.step + 1,
         last_commit: now.mono,
@@ -108,35 +111,21 @@ fn core(
 
 /// Destinations have the numbers 0, 1, 2, … without a gap, and each its tenant: anything else is
 /// damage that a server cannot run with.
-fn damaged(what: &str, no: DestNo) -> StoreError {
+pub(super) fn damaged(what: &str, no: DestNo) -> StoreError {
     StoreError::Damaged { what: format!("{what} of destination {}", no.0) }
 }
 
 impl Core {
-    /// Makes orphaned leases due again, then finds the head of every lane.
+    /// Makes orphaned leases due again. The lanes are found by the steps that follow.
     fn recover(&mut self, file: &mut Writing<'_>, now: Now) -> Result<(), StoreError> {
         let number = self.step;
         let orphans = file.leases()?;
         let out = Step::default();
         let accepting = Accepting::default();
-        let gates = BTreeSet::new();
-        let mut work = InStep { core: self, file, now, number, out, accepting, gates };
+        self.schedule.find();
+        let mut work = InStep { core: self, file, now, number, out, accepting };
         for lease in &orphans {
             work.take_back(lease)?;
-        }
-        self.find_heads(file, now)
-    }
-
-    /// One seek a lane: the skip-scan.
-    fn find_heads(&mut self, file: &Writing<'_>, now: Now) -> Result<(), StoreError> {
-        let mut from = (DestNo(0), 0);
-        while let Some((no, lane, head)) = file.next_lane(from.0, from.1)? {
-            if usize::try_from(no.0).unwrap_or(usize::MAX) >= self.directory.len() || lane.0 >= LANES {
-                return Err(damaged("a due row", no));
-            }
-            self.schedule.found(no, lane, head, now);
-            let last = lane.0 + 1 >= LANES;
-            from = if last { (DestNo(no.0 + 1), 0) } else { (no, lane.0 + 1) };
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::model::destination::StateNote;
 use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Name, TenantNo};
 use crate::outcome::{Ending, Hold, HoldReason};
 use crate::schedule::GateMemory;
-use crate::store::{Before, DestinationView, Found, GateRow, StoreError, StoredDestination};
+use crate::store::{Before, DestinationView, Found, StoreError, StoredDestination};
 use crate::time::Timestamp;
 
 /// What a command comes to: the outer error ends the process, the inner one is an answer.
@@ -25,7 +25,7 @@ impl InStep<'_, '_> {
             Command::SetState { name, verb, reason, by } => self.set_state(&name, verb, reason, by),
             Command::Hold { name, until } => {
                 let hold = Hold { until, reason: HoldReason::Operator };
-                self.with_gate(&name, |work, no| work.core.schedule.hold(no, hold, true, work.now))
+                self.with_gate(&name, |work, no| work.core.schedule.hold(no, hold, work.now))
             }
             Command::Release { name } => {
                 self.with_gate(&name, |work, no| work.core.schedule.release_hold(no, work.now))
@@ -69,7 +69,7 @@ impl InStep<'_, '_> {
         };
         let stored = StoredDestination { name, settings, note, created_at: self.now.wall, revision: 1 };
         let facts = Facts::of(&stored, tenant);
-        let no = self.core.schedule.add(facts.gate(), GateMemory::default(), self.now);
+        let no = self.core.schedule.add(facts.gate(&self.core.limits.tenant_weights), GateMemory::default(), self.now);
         self.core.directory.put(no, facts);
         self.file.put_destination(no, &stored)?;
         Ok(Ok(Done::Created(Box::new(DestinationView::of(no, stored)))))
@@ -93,9 +93,8 @@ impl InStep<'_, '_> {
     ) -> Result<(), StoreError> {
         self.file.put_destination(no, stored)?;
         let facts = Facts::of(stored, self.core.directory.facts(no).tenant_no);
-        self.core.schedule.set(no, facts.gate(), self.now);
+        self.core.schedule.set(no, facts.gate(&self.core.limits.tenant_weights), self.now);
         self.core.directory.put(no, facts);
-        self.gates.insert(no);
         Ok(())
     }
 
@@ -106,7 +105,7 @@ impl InStep<'_, '_> {
         if !expect.holds(facts.revision) {
             return Ok(Err(CommandError::RevisionMismatch));
         }
-        let gate = self.core.schedule.view(no, self.now.mono);
+        let gate = self.core.schedule.view(no, self.now);
         let waiting = gate.map_or(0, |gate| gate.waiting + u64::from(gate.in_flight));
         let more = self.file.next_lane(no, 0)?.is_some_and(|(found, _, _)| found == no);
         if waiting > 0 || more {
@@ -139,16 +138,15 @@ impl InStep<'_, '_> {
             return Ok(Err(CommandError::DestinationUnknown));
         };
         change(self, no);
-        self.gates.insert(no);
         let stored = self.file.destination(no)?;
         Ok(Ok(Done::Changed(Box::new(DestinationView::of(no, stored)))))
     }
 
     /// Writes every gate that changed, once.
     pub(super) fn write_gates(&mut self) -> Result<(), StoreError> {
-        for no in std::mem::take(&mut self.gates) {
-            let memory = self.core.schedule.memory(no);
-            self.file.put_gate(no, &row(&memory))?;
+        for no in self.core.schedule.take_changed() {
+            let memory = self.core.schedule.memory(no, self.now);
+            self.file.put_gate(no, &memory)?;
         }
         Ok(())
     }
@@ -223,16 +221,4 @@ impl Expect {
             Expect::Revision(expected) => expected == revision,
         }
     }
-}
-
-/// What of a gate goes to disk.
-fn row(memory: &GateMemory) -> GateRow {
-    let GateMemory { hold, refusals, last_success_at, failing_since, failure_streak } = *memory;
-    GateRow { hold, refusals, last_success_at, failing_since, failure_streak }
-}
-
-/// What of a gate came from disk.
-pub(super) fn memory(row: &GateRow) -> GateMemory {
-    let GateRow { hold, refusals, last_success_at, failing_since, failure_streak } = *row;
-    GateMemory { hold, refusals, last_success_at, failing_since, failure_streak }
 }

@@ -9,10 +9,19 @@ use super::{InStep, Out};
 use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, End, Lease, State};
 use crate::model::destination::StateNote;
 use crate::model::{DeliveryId, DestNo, DestinationState, DueEntry, HoldScope};
-use crate::outcome::{self, Asked, Decision, Ending, MaybeSent, Outcome, RetryAfter, Standing, Verdict};
-use crate::schedule::Health;
+use crate::outcome::{
+    self, Asked, Decision, Ending, MaybeSent, NotSent, Outcome, RetryAfter, Standing, Verdict,
+};
+use crate::schedule::{Admission, Seen};
 use crate::store::{Before, Found, StoreError};
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
+
+/// An attempt that has come back.
+pub(super) struct Back {
+    pub(super) lease: Lease,
+    admission: Admission,
+    record: Option<Arc<Delivery>>,
+}
 
 impl InStep<'_, '_> {
     /// Applies a report if its lease is the live one; otherwise notes that it was late.
@@ -42,17 +51,17 @@ impl InStep<'_, '_> {
     }
 
     /// Ends an attempt in RAM: lease, deadline and slot are gone.
-    pub(super) fn take_lease(&mut self, id: DeliveryId) -> Option<Out> {
-        let out = self.core.leases.remove(&id)?;
-        self.core.deadlines.remove(&(out.deadline, id));
-        self.core.bodies_out -= u64::from(out.bytes);
-        self.core.tally.returned(&out.lease);
-        self.core.schedule.release(out.lease.destination, out.suspect, self.now);
-        Some(out)
+    pub(super) fn take_lease(&mut self, id: DeliveryId) -> Option<Back> {
+        let Out { lease, deadline, slot, bytes, record } = self.core.leases.remove(&id)?;
+        self.core.deadlines.remove(&(deadline, id));
+        self.core.bodies_out -= u64::from(bytes);
+        self.core.tally.returned(&lease);
+        let admission = self.core.schedule.release(slot, self.now);
+        Some(Back { lease, admission, record })
     }
 
-    fn settle(&mut self, out: Out, report: Report) -> Result<(), StoreError> {
-        let record = match out.record {
+    fn settle(&mut self, back: Back, report: Report) -> Result<(), StoreError> {
+        let record = match back.record {
             Some(record) => Arc::unwrap_or_clone(record),
             None => match self.file.delivery(report.id)? {
                 Found::Delivery(delivery) => *delivery,
@@ -62,19 +71,18 @@ impl InStep<'_, '_> {
                 }
             },
         };
-        self.apply(record, &out.lease, out.epoch, report)
+        self.apply(record, &back.lease, &back.admission, report)
     }
 
     fn apply(
         &mut self,
         mut it: Delivery,
         lease: &Lease,
-        epoch: u32,
+        admission: &Admission,
         report: Report,
     ) -> Result<(), StoreError> {
-        let no = it.destination;
-        let decision = self.decide(&it, lease, epoch, &report.outcome);
-        self.learn(no, epoch, &report.outcome, &decision)?;
+        let decision = self.decide(&it, lease, admission.epoch, &report.outcome);
+        self.learn(admission, &report, &decision)?;
         let attempt = attempt(lease, report, &decision);
         self.core.tally.attempted(&attempt);
         let before = Before::of(&it, Some(lease));
@@ -101,22 +109,23 @@ impl InStep<'_, '_> {
     /// What the answer says about the destination.
     fn learn(
         &mut self,
-        no: DestNo,
-        epoch: u32,
-        outcome: &Outcome,
+        admission: &Admission,
+        report: &Report,
         decision: &Decision,
     ) -> Result<(), StoreError> {
-        if self.core.schedule.learn(no, epoch, health(outcome, decision), self.now.wall) {
-            self.gates.insert(no);
-        }
+        let no = admission.destination;
         let scope = self.core.directory.facts(no).hold_scope;
-        if let Some(hold) = decision.hold {
-            self.core.schedule.refused(no, epoch);
-            self.gates.insert(no);
-            if scope == HoldScope::Destination {
-                self.core.schedule.hold(no, hold, false, self.now);
-            }
+        let seen = Seen {
+            result: report.outcome.result(),
+            latency: latency(report),
+            hold: decision.hold.filter(|_| scope == HoldScope::Destination),
+            refused: decision.hold.is_some(),
+            asked: decision.asked.retry_after.wait().filter(|_| decision.asked.applied.is_some()),
+        };
+        if let Some(recovered) = self.core.schedule.learn(admission, &seen, self.now) {
+            self.core.tally.recovered(recovered);
         }
+        self.core.tally.asked(seen.result, &decision.asked);
         if decision.gone { self.disable(no) } else { Ok(()) }
     }
 
@@ -211,18 +220,16 @@ fn silent(lease: &Lease) -> Report {
     }
 }
 
-fn health(outcome: &Outcome, decision: &Decision) -> Health {
-    match outcome {
-        Outcome::Answered { status: 200..=299, .. } => Health::Success,
-        Outcome::Answered { .. } if decision.hold.is_some() => Health::Silent,
-        Outcome::Answered { .. } => Health::Answered,
-        Outcome::MaybeSent(MaybeSent::Interrupted) | Outcome::Damaged => Health::Unknown,
-        Outcome::MaybeSent(MaybeSent::Timeout | MaybeSent::Ambiguous | MaybeSent::InvalidResponse) => {
-            Health::Silent
-        }
-        Outcome::NotSent(outcome::NotSent::Payload) => Health::Unknown,
-        Outcome::NotSent(_) => Health::Silent,
-    }
+/// How long a destination took, where that says something about it.
+fn latency(report: &Report) -> Option<Millis> {
+    let known = match report.outcome {
+        Outcome::Answered { .. } => true,
+        Outcome::MaybeSent(MaybeSent::Interrupted) | Outcome::Damaged => false,
+        Outcome::MaybeSent(MaybeSent::Timeout | MaybeSent::Ambiguous | MaybeSent::InvalidResponse) => true,
+        Outcome::NotSent(NotSent::Connect | NotSent::Tls | NotSent::Dns) => true,
+        Outcome::NotSent(NotSent::Blocked | NotSent::NotProcessed | NotSent::Payload) => false,
+    };
+    report.ended_at.filter(|_| known).map(|ended| ended.since(report.started_at))
 }
 
 /// The record of the attempt under `lease`.
@@ -286,7 +293,7 @@ fn contradiction(refused: crate::delivery::Refused) -> StoreError {
 
 impl super::Retention {
     /// How long the body of what ended so is kept.
-    pub(super) fn body(&self, outcome: Ending) -> crate::time::Millis {
+    pub(super) fn body(&self, outcome: Ending) -> Millis {
         match outcome {
             Ending::Delivered => self.delivered_payload,
             Ending::Rejected

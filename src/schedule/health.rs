@@ -1,72 +1,118 @@
 //! What a gate learns of its destination: settings, holds, refusals in a row, and how it has
-//! answered. It says when a gate opens, and never who is next.
+//! answered. It says when a gate opens and how far, and never who is next.
 
-use super::{GateSettings, Schedule};
+use super::breaker::Breaker;
+use super::gate::{Gate, GateSettings};
+use super::limit::Limit;
+use super::record::Recovered;
+use super::{Schedule, index};
 use crate::model::{DestNo, DestinationState};
-use crate::outcome::Hold;
-use crate::time::{Mono, Now, Timestamp};
+use crate::outcome::{AttemptResult, GateMemory, Hold, HoldReason};
+use crate::time::{Millis, Mono, Now, Timestamp};
 
-/// What of a gate outlives the process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GateMemory {
-    pub hold: Option<Hold>,
-    pub refusals: u32,
-    pub last_success_at: Option<Timestamp>,
-    pub failing_since: Option<Timestamp>,
-    pub failure_streak: u32,
+/// Share of the newest answer in the smoothed one, in tenths (SCHEDULER.md 5: 0.3).
+const NEWEST: u64 = 3;
+/// A receiver's hold that was stored is never longer from now: `max_delay`'s limit and the
+/// jitter. What is longer was written by a wrong clock.
+const LONGEST_HOLD: Millis = Millis(7 * 24 * 3_600_000 + 30_000);
+
+/// What a slot was given for, as it comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    pub destination: DestNo,
+    /// Of the gate when the request went out.
+    pub epoch: u32,
+    /// To the destination, this request included.
+    pub in_flight: u32,
+    pub started: Mono,
 }
 
-/// What an answer says about a destination, besides what it says about its delivery.
+/// What was seen of a request, as far as its destination is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Health {
+pub struct Seen {
+    pub result: AttemptResult,
+    /// How long it took; None: it is not known, or says nothing.
+    pub latency: Option<Millis>,
+    /// The destination refused, and everything for it waits so long.
+    pub hold: Option<Hold>,
+    /// It refused this delivery or all.
+    pub refused: bool,
+    /// The time that it named.
+    pub asked: Option<Millis>,
+}
+
+/// What an answer says of its destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
     Success,
-    /// It answered, though not well: it is there.
+    /// It answered and will not have this one.
     Answered,
-    /// It did not answer.
-    Silent,
-    /// Nothing was learnt: not its doing.
+    /// It answered that it cannot.
+    Failed,
+    /// It refused for a time.
+    Refused,
+    /// The connection broke, or what came was no answer.
+    Broken,
+    /// There was no connection, or no answer in time.
+    Unreachable,
+    /// Our rules forbid it.
+    Forbidden,
+    /// Not its doing.
     Unknown,
 }
 
+fn health(seen: &Seen) -> Health {
+    match seen.result {
+        AttemptResult::Success => Health::Success,
+        _ if seen.refused => Health::Refused,
+        AttemptResult::RateLimited => Health::Refused,
+        AttemptResult::Redirect | AttemptResult::ClientError => Health::Answered,
+        AttemptResult::ServerError => Health::Failed,
+        AttemptResult::Ambiguous | AttemptResult::InvalidResponse => Health::Broken,
+        AttemptResult::Timeout | AttemptResult::Connect | AttemptResult::Tls | AttemptResult::Dns => {
+            Health::Unreachable
+        }
+        AttemptResult::Blocked => Health::Forbidden,
+        AttemptResult::Interrupted | AttemptResult::NotProcessed | AttemptResult::Payload => Health::Unknown,
+    }
+}
+
 impl Schedule {
-    /// Applies an operator's settings.
+    /// Applies an operator's settings. What was stopped comes back with one request, then 2, 4, …
     pub fn set(&mut self, no: DestNo, settings: GateSettings, now: Now) {
         self.change(no, now, |gate| {
-            let enabled = gate.settings.state == DestinationState::Disabled
-                && settings.state == DestinationState::Active;
-            if enabled {
-                (gate.refusals, gate.failing_since, gate.failure_streak) = (0, None, 0);
+            let before = gate.settings.state;
+            if before == DestinationState::Disabled && settings.state == DestinationState::Active {
+                gate.record.forgive();
+                gate.breaker = Breaker::new();
             }
+            if before != DestinationState::Active && settings.state == DestinationState::Active {
+                gate.limit.restart(settings.adaptive);
+                gate.epoch += 1;
+            }
+            gate.pace.configure(settings.rate);
             gate.settings = settings;
         });
+        self.changed.insert(no);
     }
 
-    /// Lets nothing through until the hold's end, if that is later than it already is; an
-    /// operator's hold (`replace`) takes the place of any other.
-    pub fn hold(&mut self, no: DestNo, hold: Hold, replace: bool, now: Now) {
+    /// Lets nothing through until then, in place of any other hold: an operator's word.
+    pub fn hold(&mut self, no: DestNo, hold: Hold, now: Now) {
         self.change(no, now, |gate| {
-            let new = (hold, now.mono_at(hold.until));
-            let old = gate.hold.filter(|_| !replace);
-            gate.hold = Some(old.map_or(new, |old| longer(old, new)));
-            gate.limit = 1;
+            gate.hold = Some((hold, now.mono_at(hold.until)));
             gate.hold_loaded = false;
-            gate.epoch += u32::from(replace);
+            close(gate);
         });
+        self.changed.insert(no);
     }
 
     /// Ends any hold; what waits comes back one request first, then 2, 4, …
     pub fn release_hold(&mut self, no: DestNo, now: Now) {
         self.change(no, now, |gate| {
             gate.hold = None;
-            gate.limit = 1;
-            gate.epoch += 1;
+            close(gate);
         });
-    }
-
-    /// The epoch of requests admitted now.
-    #[must_use]
-    pub fn epoch(&self, no: DestNo) -> u32 {
-        self.gate(no).epoch
+        self.changed.insert(no);
     }
 
     /// Refusals in a row, counting one that has just come from a request of `epoch`: answers to
@@ -74,57 +120,166 @@ impl Schedule {
     #[must_use]
     pub fn refusals(&self, no: DestNo, epoch: u32) -> u32 {
         let gate = self.gate(no);
-        if gate.epoch == epoch { gate.refusals.saturating_add(1) } else { gate.refusals.max(1) }
+        let before = gate.record.refusals;
+        if gate.epoch == epoch { before.saturating_add(1) } else { before.max(1) }
     }
 
-    /// Notes a refusal of a request of `epoch`; see [`Schedule::refusals`].
-    pub fn refused(&mut self, no: DestNo, epoch: u32) {
-        let refusals = self.refusals(no, epoch);
-        let gate = self.gate_mut(no);
-        gate.refusals = refusals;
-        if gate.epoch == epoch {
-            gate.epoch += 1;
+    /// Notes what an answer says about the destination, and says if it works again.
+    pub fn learn(&mut self, admission: &Admission, seen: &Seen, now: Now) -> Option<Recovered> {
+        let no = admission.destination;
+        let refusals = self.refusals(no, admission.epoch);
+        let gate = &mut self.gates[index(no)];
+        let before = kept(gate);
+        let mut recovered = None;
+        if let Some(asked) = seen.asked {
+            gate.record.asked(asked);
         }
-    }
-
-    /// Notes what an answer to a request of `epoch` says about the destination. True when that
-    /// is to be remembered on disk.
-    pub fn learn(&mut self, no: DestNo, epoch: u32, health: Health, at: Timestamp) -> bool {
-        let gate = self.gate_mut(no);
-        let before = (gate.refusals, gate.failing_since);
-        match health {
-            Health::Success => {
-                gate.last_success_at = Some(at);
-                (gate.failing_since, gate.failure_streak) = (None, 0);
-                if gate.epoch == epoch {
-                    gate.refusals = 0;
-                }
-            }
-            Health::Answered | Health::Silent => {
-                gate.failing_since.get_or_insert(at);
-                gate.failure_streak = gate.failure_streak.saturating_add(1);
+        match health(seen) {
+            Health::Success => recovered = success(gate, admission, now),
+            Health::Refused => {
+                gate.record.failure(seen.result, now.wall);
+                gate.record.refusals = refusals;
+                self.refuse(admission, seen.hold, now);
             }
             Health::Unknown => {}
+            other => failure(gate, admission, seen.result, other, now),
         }
-        let there = matches!(health, Health::Success | Health::Answered);
-        if there && gate.epoch == epoch {
-            gate.limit = gate.limit.saturating_add(1).min(gate.settings.max.max(1));
+        if let Some(latency) = seen.latency {
+            let gate = &mut self.gates[index(no)];
+            gate.latency = Some(smoothed(gate.latency, latency));
+            gate.pool = self.pools.of(gate.latency, gate.pool);
         }
-        before != (gate.refusals, gate.failing_since)
+        if before != kept(self.gate(no)) || seen.refused {
+            self.changed.insert(no);
+        }
+        self.change(no, now, |_| {});
+        recovered
+    }
+
+    /// A refusal: one that answers a request of before the last closing only makes it longer.
+    fn refuse(&mut self, admission: &Admission, hold: Option<Hold>, now: Now) {
+        let gate = &mut self.gates[index(admission.destination)];
+        let first = gate.epoch == admission.epoch;
+        let Some(hold) = hold else {
+            gate.epoch += u32::from(first);
+            return;
+        };
+        let new = (hold, now.mono_at(hold.until));
+        if first {
+            gate.pace.refused(new.1, now.mono);
+            close(gate);
+            // The hold is what it waits for now, not the breaker.
+            gate.breaker.answered();
+        }
+        let gate = &mut self.gates[index(admission.destination)];
+        gate.hold = Some(gate.hold.map_or(new, |old| longer(old, new)));
+        gate.hold_loaded = false;
     }
 
     /// What of the gate is to be stored.
     #[must_use]
-    pub fn memory(&self, no: DestNo) -> GateMemory {
+    pub fn memory(&self, no: DestNo, now: Now) -> GateMemory {
         let gate = self.gate(no);
+        let wall = |at: Mono| now.wall.plus(at.since(now.mono));
         GateMemory {
             hold: gate.hold.map(|(hold, _)| hold),
-            refusals: gate.refusals,
-            last_success_at: gate.last_success_at,
-            failing_since: gate.failing_since,
-            failure_streak: gate.failure_streak,
+            refusals: gate.record.refusals,
+            last_success_at: gate.record.last_success_at,
+            failing_since: gate.record.failing_since,
+            failure_streak: gate.record.failure_streak,
+            latency: gate.latency,
+            limit: gate.limit.now(gate.settings.max),
+            learnt: gate.pace.learnt().map(|rate| (rate * 1e6) as u64),
+            breaker_opened: gate.breaker.opened(),
+            breaker_until: gate.breaker.shut_until().map(wall),
+            paced_until: gate.pace.arrival().map(wall),
         }
     }
+
+    /// The gates whose memory has changed since this was last asked.
+    pub fn take_changed(&mut self) -> Vec<DestNo> {
+        std::mem::take(&mut self.changed).into_iter().collect()
+    }
+}
+
+/// What a new gate knows from before the start.
+pub(super) fn recall(gate: &mut Gate, memory: &GateMemory, now: Now) {
+    let mono = |at: Timestamp| now.mono_at(at);
+    let last = |hold: Hold| match hold.reason {
+        HoldReason::Operator => hold,
+        HoldReason::RateLimited | HoldReason::Unavailable => {
+            Hold { until: hold.until.min(now.wall.plus(LONGEST_HOLD)), ..hold }
+        }
+    };
+    gate.hold =
+        memory.hold.map(last).filter(|hold| hold.until > now.wall).map(|hold| (hold, mono(hold.until)));
+    gate.hold_loaded = gate.hold.is_some();
+    gate.record.refusals = memory.refusals;
+    gate.record.last_success_at = memory.last_success_at;
+    gate.record.failing_since = memory.failing_since;
+    gate.record.failure_streak = memory.failure_streak;
+    gate.latency = memory.latency;
+    if memory.hold.is_none() && memory.latency.is_some() {
+        gate.limit = Limit::known(memory.limit);
+    }
+    gate.breaker = Breaker::resume(memory.breaker_opened, memory.breaker_until.map(mono), now.mono);
+    let learnt = memory.learnt.map(|rate| rate as f64 / 1e6).filter(|rate| *rate > 0.0);
+    if *memory != GateMemory::default() {
+        gate.pace.resume(memory.paced_until.map(mono), learnt, now.mono);
+    }
+}
+
+/// Nothing of before counts any more, and it opens with one request.
+fn close(gate: &mut Gate) {
+    gate.limit.restart(gate.settings.adaptive);
+    gate.epoch += 1;
+}
+
+fn success(gate: &mut Gate, admission: &Admission, now: Now) -> Option<Recovered> {
+    if gate.epoch == admission.epoch {
+        gate.record.refusals = 0;
+        gate.breaker.answered();
+        gate.pace.success(now.mono);
+        gate.limit.answered(gate.settings.max, gate.settings.adaptive, admission.in_flight);
+    }
+    gate.record.success(now.wall)
+}
+
+fn failure(gate: &mut Gate, admission: &Admission, result: AttemptResult, health: Health, now: Now) {
+    gate.record.failure(result, now.wall);
+    if gate.epoch != admission.epoch {
+        return;
+    }
+    let (max, adaptive) = (gate.settings.max, gate.settings.adaptive);
+    let answered = matches!(health, Health::Answered | Health::Failed);
+    if answered {
+        gate.breaker.answered();
+    }
+    // Any answer widens a new gate: somebody is there. One that adapts goes by successes.
+    if answered && !(adaptive && health == Health::Failed) {
+        gate.limit.answered(max, adaptive, admission.in_flight);
+    }
+    let chance = crate::policy::seed(u128::from(admission.destination.0), gate.epoch);
+    let opened = health == Health::Unreachable && gate.breaker.failed(gate.limit(), chance, now.mono);
+    let shrinks = matches!(health, Health::Failed | Health::Broken | Health::Unreachable);
+    if opened {
+        close(gate);
+    } else if adaptive && shrinks {
+        gate.limit.halve();
+        gate.epoch += 1;
+    }
+}
+
+/// What of a gate is written when it changes; the rest is written along with it.
+fn kept(gate: &Gate) -> (u32, Option<Timestamp>, bool, bool, u32, bool) {
+    let record = &gate.record;
+    let slow = gate.latency.is_some_and(|latency| latency > super::pool::AGE);
+    let learnt = gate.pace.learnt().is_some();
+    (record.refusals, record.failing_since, gate.latency.is_some(), slow, gate.breaker.opened(), learnt)
+}
+
+fn smoothed(before: Option<Millis>, newest: Millis) -> Millis {
+    before.map_or(newest, |before| Millis((before.0 * (10 - NEWEST) + newest.0 * NEWEST) / 10))
 }
 
 /// The hold that ends later on both clocks: after a step of the wall clock the two may differ,

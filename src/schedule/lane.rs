@@ -9,14 +9,25 @@ use crate::time::Timestamp;
 pub const BUFFER: usize = 64;
 /// Rows kept of a lane that is parked: its head, for the one timer of its gate.
 const PARKED: usize = 1;
+/// Rows of the first page after a lane was parked, doubled with each page up to [`BUFFER`]: what
+/// sends one request a hold reads one row for it.
+const FIRST_PAGE: u8 = 1;
 
 /// A lane's rows in order, from its head on.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct LaneQueue {
     /// Every row of the lane up to the last one here.
     front: VecDeque<DueEntry>,
     /// There may be rows beyond the last one here.
     more: bool,
+    /// Rows of the next page.
+    page: u8,
+    /// It is in the ring of its tenant.
+    pub(super) in_ring: bool,
+    /// What is due here was interrupted, and waits for a slot for that.
+    pub(super) suspended: bool,
+    /// The due time of the last row taken: no row on disk is earlier, but for what comes anew.
+    taken: Timestamp,
 }
 
 /// What is known of a lane's head.
@@ -33,9 +44,24 @@ fn key(entry: &DueEntry) -> (Timestamp, DeliveryId) {
 }
 
 impl LaneQueue {
-    /// A lane of which only the head is known.
-    pub(super) fn from_head(head: DueEntry) -> LaneQueue {
-        LaneQueue { front: VecDeque::from([head]), more: true }
+    /// A lane with nothing in RAM; `more` when it may have rows on disk.
+    pub(super) fn new(more: bool) -> LaneQueue {
+        LaneQueue {
+            front: VecDeque::new(),
+            more,
+            page: FIRST_PAGE,
+            in_ring: false,
+            suspended: false,
+            taken: Timestamp(0),
+        }
+    }
+
+    /// The head of the lane as it was found on disk; what is known already stays.
+    pub(super) fn found(&mut self, head: DueEntry) {
+        if self.front.is_empty() {
+            self.front.push_back(head);
+            self.more = true;
+        }
     }
 
     pub(super) fn head(&self) -> Head {
@@ -64,7 +90,18 @@ impl LaneQueue {
 
     /// Takes the head, which the caller has seen.
     pub(super) fn pop(&mut self) -> Option<DueEntry> {
-        self.front.pop_front()
+        let entry = self.front.pop_front()?;
+        self.taken = entry.due;
+        Some(entry)
+    }
+
+    /// The due time of its head, or one that is not later where the head is on disk.
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        match self.head() {
+            Head::Empty => None,
+            Head::At(entry) => Some(entry.due),
+            Head::OnDisk => Some(self.taken),
+        }
     }
 
     /// Takes the first due row that was not interrupted, past those that were.
@@ -78,10 +115,9 @@ impl LaneQueue {
         self.more && self.front.len() < BUFFER
     }
 
-    /// When the next row that was not interrupted becomes due, as far as it is known.
-    pub(super) fn next_unsuspected(&self, now: Timestamp) -> Option<Timestamp> {
-        let later = self.front.iter().filter(|entry| !entry.interrupted && entry.due > now);
-        later.map(|entry| entry.due).next()
+    /// When the first row that was not interrupted is due, as far as it is known.
+    pub(super) fn next_unsuspected(&self) -> Option<Timestamp> {
+        self.front.iter().find(|entry| !entry.interrupted).map(|entry| entry.due)
     }
 
     /// Forgets a row that is no longer on disk, if it is here.
@@ -95,6 +131,12 @@ impl LaneQueue {
     pub(super) fn append(&mut self, page: Vec<DueEntry>, ended: bool) {
         self.front.extend(page);
         self.more = !ended;
+        self.page = self.page.saturating_mul(2).min(BUFFER as u8);
+    }
+
+    /// Rows that the next page is to have.
+    pub(super) fn page_rows(&self) -> usize {
+        usize::from(self.page).min(BUFFER - self.front.len().min(BUFFER - 1))
     }
 
     /// Where the next page begins.
@@ -109,6 +151,7 @@ impl LaneQueue {
             self.more = true;
         }
         self.front.shrink_to(PARKED);
+        self.page = FIRST_PAGE;
     }
 }
 
@@ -127,7 +170,7 @@ mod tests {
         /// it, popping and paging gives the whole lane in order.
         #[test]
         fn i17_the_front_is_a_prefix_of_the_disk(ops in prop::collection::vec((0_u8..5, 0_u64..50), 1..400)) {
-            let mut lane = LaneQueue::default();
+            let mut lane = LaneQueue::new(false);
             let mut disk: BTreeMap<(u64, u128), DueEntry> = BTreeMap::new();
             for (id, (op, due)) in (0_u128..).zip(ops) {
                 match op {
@@ -149,8 +192,8 @@ mod tests {
                             lane.pop();
                         }
                         Head::OnDisk => {
-                            let page: Vec<_> = disk.values().take(3).copied().collect();
-                            let ended = page.len() < 3;
+                            let page: Vec<_> = disk.values().take(lane.page_rows()).copied().collect();
+                            let ended = page.len() < lane.page_rows();
                             lane.append(page, ended);
                         }
                         Head::Empty => prop_assert!(disk.is_empty()),

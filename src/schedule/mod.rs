@@ -1,85 +1,133 @@
 //! Who is next: a gate for each destination, its lanes, one timer a gate, slots, and counts.
 //!
-//! Touches neither the store nor a clock. A gate that lets nothing through is in no ring: no
-//! record of a blocked destination is ever read, however many there are. Today's pick is a
-//! round robin over gates; what replaces it replaces [`Schedule::pick`] and the ring.
+//! Touches neither the store nor a clock. A claim (see [`Schedule::pick`]) goes from a pool of
+//! slots to a band (class, and first attempt or not), from there to a tenant by start-time fair
+//! queueing, to one of its destinations in turn, and takes the head of its lane. A gate that lets
+//! nothing through is in no ring until a timer or an event brings it back: no record of a blocked
+//! destination is ever read, however many there are.
 
+mod breaker;
 mod counts;
+mod fair;
 mod gate;
 mod health;
 mod lane;
+mod limit;
+mod pick;
+mod pool;
+mod rate;
+mod record;
+mod standing;
 mod view;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::model::{DeliveryId, DestNo, DestinationState, DueEntry, Lane};
+use crate::model::{DeliveryId, DestNo, DueEntry, Lane};
 use crate::time::{Millis, Mono, Now, Timestamp};
 
 use counts::Counts;
-use gate::{Gate, LANES, Spot, Turn};
+use fair::{Tag, Turns};
+use gate::{Gate, Shut};
+use pool::{BANDS, Permit, Pools};
 
+pub use breaker::BreakerState;
 pub use counts::{FORECAST_MINUTES, Waiting};
 pub use gate::GateSettings;
-pub use health::{GateMemory, Health};
+pub use crate::outcome::GateMemory;
+pub use health::{Admission, Seen};
 pub use lane::BUFFER;
+pub use pick::Pick;
+pub use pool::{Pool, Slot};
+pub use record::{Recovered, Times};
+pub use standing::Standing;
 pub use view::{GateView, Survey};
 
-/// A connection unused for longer is not kept: receivers close theirs at about this age.
-const KEEP_ALIVE: Millis = Millis(15_000);
+/// A step of the wall clock after which what is due is let out slowly: less is drift or a pause.
+const WAVE: Millis = Millis(60_000);
 
-/// What the engine is to do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pick {
-    /// A slot was taken for it; it comes back by [`Schedule::release`].
-    Claim {
-        destination: DestNo,
-        lane: Lane,
-        entry: DueEntry,
-        keep_alive: bool,
-    },
-    /// The lane's head is on disk: read on after `after` and give it to [`Schedule::page`].
-    Page {
-        destination: DestNo,
-        lane: Lane,
-        after: Option<(Timestamp, DeliveryId)>,
-    },
-    Nothing,
+/// What slots there are and how they are shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    pub slots: u32,
+    /// Slots that interrupted work may hold.
+    pub suspect_slots: u32,
+    /// Thousandths of each pool's slots that retries leave free.
+    pub reserve_permille: u32,
+    /// Weights of the classes, by number.
+    pub weights: Vec<u32>,
 }
 
-/// Gates, ring and timers.
+/// Gates, turns and timers.
 #[derive(Debug)]
 pub struct Schedule {
     /// By number; dense, because numbers are given in order.
     gates: Vec<Gate>,
-    ring: VecDeque<DestNo>,
+    pools: Pools,
+    /// By pool and band.
+    turns: [[Turns; BANDS]; 3],
+    passes: [Passes; 3],
     timers: BTreeSet<(Mono, DestNo)>,
-    slots: u32,
-    in_flight: u32,
+    weights: Vec<u32>,
+    /// Classes whose first attempts come late, as bits: their weight is doubled.
+    pressed: u16,
     /// Slots that interrupted work may hold, and holds.
     suspect_slots: u32,
     suspects: u32,
-    /// Gates that wait for one of those, besides whatever else they do; each once.
-    suspended: VecDeque<DestNo>,
+    /// Lanes that wait for one of those, each once.
+    suspended: VecDeque<(DestNo, Lane)>,
+    /// Not all lanes that were on disk at the open are known yet.
+    finding: bool,
     /// Nothing more is claimed.
     stopped: bool,
     counts: Counts,
+    /// Gates whose memory is to be stored.
+    changed: BTreeSet<DestNo>,
+    /// Turns that were looked at, and claims that came of them.
+    visits: u64,
+    claims: u64,
+}
+
+/// How far each band of a pool has been served, by its weight.
+#[derive(Debug, Default)]
+struct Passes {
+    /// Of the band that was served last: who comes anew begins there.
+    now: Tag,
+    bands: [Tag; BANDS],
+    /// Bands with something to serve, as bits.
+    ready: u16,
+}
+
+impl Passes {
+    /// A band has something to serve. Nothing is earned by having had nothing.
+    fn enter(&mut self, band: usize) {
+        if self.ready & (1 << band) == 0 {
+            self.bands[band] = self.bands[band].max(self.now);
+            self.ready |= 1 << band;
+        }
+    }
 }
 
 impl Schedule {
-    /// An empty schedule of `slots`, of which interrupted work may hold `suspect_slots`.
+    /// An empty schedule.
     #[must_use]
-    pub fn new(slots: u32, suspect_slots: u32) -> Schedule {
+    pub fn new(terms: &Terms) -> Schedule {
         Schedule {
             gates: Vec::new(),
-            ring: VecDeque::new(),
+            pools: Pools::new(terms.slots, terms.reserve_permille, &terms.weights),
+            turns: Default::default(),
+            passes: Default::default(),
             timers: BTreeSet::new(),
-            slots,
-            in_flight: 0,
-            suspect_slots: suspect_slots.max(1),
+            weights: terms.weights.clone(),
+            pressed: 0,
+            suspect_slots: terms.suspect_slots.max(1),
             suspects: 0,
             suspended: VecDeque::new(),
+            finding: false,
             stopped: false,
             counts: Counts::default(),
+            changed: BTreeSet::new(),
+            visits: 0,
+            claims: 0,
         }
     }
 
@@ -87,15 +135,11 @@ impl Schedule {
     pub fn add(&mut self, settings: GateSettings, memory: GateMemory, now: Now) -> DestNo {
         let no = DestNo(u32::try_from(self.gates.len()).expect("destinations are bounded"));
         let mut gate = Gate::new(settings);
-        gate.hold =
-            memory.hold.filter(|hold| hold.until > now.wall).map(|hold| (hold, now.mono_at(hold.until)));
-        gate.hold_loaded = gate.hold.is_some();
+        health::recall(&mut gate, &memory, now);
+        gate.pool = self.pools.of(gate.latency, Pool::Fast);
         gate.closed = gate.is_closed(now.mono);
-        gate.refusals = memory.refusals;
-        gate.last_success_at = memory.last_success_at;
-        gate.failing_since = memory.failing_since;
-        gate.failure_streak = memory.failure_streak;
         self.gates.push(gate);
+        self.activate(no, now);
         no
     }
 
@@ -110,28 +154,49 @@ impl Schedule {
         self.stopped
     }
 
-    /// A row's head found at open: the rest of its lane is on disk.
+    /// The lanes on disk are about to be found, one by one. Until [`Schedule::found_all`] a lane
+    /// that is not known may have rows there.
+    pub fn find(&mut self) {
+        self.finding = true;
+    }
+
+    /// A lane's head as it is on disk: the rest of it is there too.
     pub fn found(&mut self, no: DestNo, lane: Lane, head: DueEntry, now: Now) {
-        *self.gate_mut(no).lane(lane) = lane::LaneQueue::from_head(head);
+        self.gate_mut(no).lane(lane, true).found(head);
         self.activate(no, now);
+    }
+
+    /// Every lane on disk is known.
+    pub fn found_all(&mut self) {
+        self.finding = false;
+    }
+
+    /// True until every lane on disk is known.
+    #[must_use]
+    pub fn is_finding(&self) -> bool {
+        self.finding
     }
 
     /// Puts waiting work into its lane. Gives back a row that must now be on disk because it is
     /// no longer in RAM: this one, or one that made room for it.
     pub fn insert(&mut self, no: DestNo, lane: Lane, entry: DueEntry, now: Now) -> Option<DueEntry> {
-        let evicted = self.gate_mut(no).lane(lane).insert(entry);
+        let finding = self.finding;
+        let queue = self.gate_mut(no).lane(lane, finding);
+        let evicted = queue.insert(entry);
         self.activate(no, now);
         evicted
     }
 
     /// Forgets waiting work that ended, or that waits elsewhere now.
     pub fn remove(&mut self, no: DestNo, lane: Lane, due: Timestamp, id: DeliveryId) {
-        self.gate_mut(no).lane(lane).remove(due, id);
+        if let Some(queue) = self.gate_mut(no).known_lane(lane) {
+            queue.remove(due, id);
+        }
     }
 
     /// Appends a page to a lane; `ended` says that the lane has no more.
     pub fn page(&mut self, no: DestNo, lane: Lane, rows: Vec<DueEntry>, ended: bool, now: Now) {
-        self.gate_mut(no).lane(lane).append(rows, ended);
+        self.gate_mut(no).lane(lane, false).append(rows, ended);
         self.activate(no, now);
     }
 
@@ -152,33 +217,59 @@ impl Schedule {
     /// When something is to be looked at again, if time alone brings it.
     #[must_use]
     pub fn next_timer(&self) -> Option<Mono> {
-        self.timers.first().map(|(at, _)| *at)
+        let gate = self.timers.first().map(|(at, _)| *at);
+        [gate, self.pools.next_age()].into_iter().flatten().min()
     }
 
-    /// True when a claim could be made now.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        let suspended = !self.suspended.is_empty() && self.suspects < self.suspect_slots;
-        (suspended || !self.ring.is_empty()) && self.in_flight < self.slots && !self.stopped
-    }
-
-    /// Lets time pass: gates whose time has come are looked at again.
+    /// Lets time pass: requests that are out for long turn slow, and gates whose time has come
+    /// are looked at again.
     pub fn wake(&mut self, now: Now) {
         self.counts.advance(now.wall);
+        self.age(now.mono);
         while let Some((at, no)) = self.timers.first().copied().filter(|(at, _)| *at <= now.mono) {
             self.timers.remove(&(at, no));
-            self.gate_mut(no).spot = Spot::Idle;
+            self.gate_mut(no).timer = None;
             self.change(no, now, |_| {});
         }
+    }
+
+    /// A request that turns slow costs its tenant and band as much as any may, now: when it ends
+    /// would be too late to leave the others their turns. Its destination is a slow one.
+    fn age(&mut self, now: Mono) {
+        let most = gate::cost(Some(Millis(u64::MAX)));
+        while let Some(before) = self.pools.age(now, |_| most) {
+            self.charge(&before, most.saturating_sub(before.charged));
+            let gate = &mut self.gates[index(before.no)];
+            gate.pool = self.pools.of(Some(Millis(u64::MAX)), gate.pool);
+        }
+    }
+
+    /// What a request cost beyond what was charged for it.
+    fn charge(&mut self, permit: &Permit, more: u64) {
+        if more == 0 {
+            return;
+        }
+        let (pool, band) = (permit.pool.index(), usize::from(permit.lane.0));
+        let weight = self.gate(permit.no).settings.weight;
+        self.turns[pool][band].charge(permit.tenant, fair::tags(more, weight));
+        let by_band = fair::tags(more, self.band_weight(permit.lane));
+        let pass = &mut self.passes[pool].bands[band];
+        *pass = pass.saturating_add(by_band);
     }
 
     /// The wall clock has stepped: every timer that stands for a wall time is set anew.
     ///
     /// A hold of this run is a length of time and stays. One that was loaded is a wall time, and
     /// the clock may have been wrong when it was: it is worked out again, but never made longer.
-    pub fn clock_stepped(&mut self, now: Now) {
-        for gate in self.gates.iter_mut().filter(|gate| gate.hold_loaded) {
-            gate.hold = gate.hold.map(|(hold, until)| (hold, until.min(now.mono_at(hold.until))));
+    /// After a large step forward much is due at once, and each gate lets out a few at first.
+    pub fn clock_stepped(&mut self, ahead: Millis, now: Now) {
+        for gate in &mut self.gates {
+            if gate.hold_loaded {
+                gate.hold = gate.hold.map(|(hold, until)| (hold, until.min(now.mono_at(hold.until))));
+            }
+            if ahead >= WAVE {
+                gate.limit.calm();
+            }
         }
         let parked: Vec<DestNo> = self.timers.iter().map(|(_, no)| *no).collect();
         for no in parked {
@@ -186,92 +277,22 @@ impl Schedule {
         }
     }
 
-    /// The next claim: a round robin over the gates that have work, room and no hold.
-    pub fn pick(&mut self, now: Now) -> Pick {
-        while self.in_flight < self.slots && !self.stopped {
-            let suspects = self.suspects < self.suspect_slots;
-            let Some(no) = self.ring.pop_front() else {
-                if !suspects || !self.resume(now) {
-                    break;
-                }
-                continue;
-            };
-            let gate = self.gate_mut(no);
-            gate.spot = Spot::Idle;
-            if gate.is_closed(now.mono) != gate.closed {
-                self.change(no, now, |_| {});
-                continue;
-            }
-            if gate.closed || !gate.has_room() {
-                self.activate(no, now);
-                continue;
-            }
-            match gate.take(now.wall, suspects) {
-                Turn::Take(lane, entry) => {
-                    let keep_alive = self.admit(no, entry.interrupted, now);
-                    return Pick::Claim { destination: no, lane, entry, keep_alive };
-                }
-                Turn::Page(lane) => {
-                    let after = gate.lane(lane).last();
-                    return Pick::Page { destination: no, lane, after };
-                }
-                Turn::Suspects => self.suspend(no, now),
-                Turn::NotYet => self.activate(no, now),
-            }
-        }
-        Pick::Nothing
-    }
-
-    /// Only interrupted work is due here, and it may have no more slots: the gate waits for one,
-    /// and for whatever else of it becomes due meanwhile.
-    fn suspend(&mut self, no: DestNo, now: Now) {
-        let gate = &mut self.gates[index(no)];
-        if !gate.suspended {
-            gate.suspended = true;
-            self.suspended.push_back(no);
-        }
-        if let Some(due) = gate.next_unsuspected(now.wall) {
-            gate.spot = Spot::Timer(now.mono_at(due));
-            self.timers.insert((now.mono_at(due), no));
-        }
-    }
-
-    /// Looks again at the gate that has waited longest for a slot for interrupted work.
-    fn resume(&mut self, now: Now) -> bool {
-        let Some(next) = self.suspended.pop_front() else { return false };
-        self.gate_mut(next).suspended = false;
-        self.activate(next, now);
-        true
-    }
-
-    /// Puts a picked gate back: its page could not be read in this step.
-    pub fn put_back(&mut self, no: DestNo, now: Now) {
-        self.activate(no, now);
-    }
-
-    /// Takes a slot. True when the connection is worth keeping: the gate has more to send, or
-    /// was used a moment ago.
-    fn admit(&mut self, no: DestNo, suspect: bool, now: Now) -> bool {
-        self.in_flight += 1;
-        self.suspects += u32::from(suspect);
-        let gate = self.gate_mut(no);
-        gate.in_flight += 1;
-        let recent = gate.last_claim.is_some_and(|last| now.mono.since(last) < KEEP_ALIVE);
-        gate.last_claim = Some(now.mono);
-        let more = gate.ready_at(now).is_some_and(|at| at <= now.mono);
-        self.activate(no, now);
-        recent || more
-    }
-
-    /// A slot comes back. Each claim's does, exactly once.
-    pub fn release(&mut self, no: DestNo, suspect: bool, now: Now) {
-        self.in_flight = self.in_flight.checked_sub(1).expect("a slot comes back once");
-        let gate = self.gate_mut(no);
-        gate.in_flight = gate.in_flight.checked_sub(1).expect("a slot comes back to its gate");
-        self.activate(no, now);
-        if suspect {
+    /// A slot comes back. Each claim's does, exactly once. Says what it was given for.
+    pub fn release(&mut self, slot: Slot, now: Now) -> Admission {
+        let permit = self.pools.release(slot);
+        let gate = self.gate_mut(permit.no);
+        let in_flight = gate.in_flight;
+        gate.in_flight = in_flight.checked_sub(1).expect("a slot comes back to its gate");
+        let cost = gate::cost(Some(now.mono.since(permit.started)));
+        self.charge(&permit, cost.saturating_sub(permit.charged));
+        if permit.suspect {
             self.suspects = self.suspects.checked_sub(1).expect("a suspect's slot comes back once");
         }
+        if !self.pools.is_slow(permit.tenant) {
+            self.cleared(permit.tenant);
+        }
+        self.activate(permit.no, now);
+        Admission { destination: permit.no, epoch: permit.epoch, in_flight, started: permit.started }
     }
 
     /// Changes a gate, keeps the counts of what is held right, and looks at it again.
@@ -282,35 +303,38 @@ impl Schedule {
         if gate.hold.is_some_and(|(_, until)| until <= now.mono) {
             gate.hold = None;
         }
+        gate.breaker.wake(now.mono);
         gate.closed = gate.is_closed(now.mono);
         if before != gate.closed {
-            for lane in (0..LANES).filter(|lane| gate.waiting[*lane] > 0) {
-                let no = Lane(u8::try_from(lane).expect("lanes are few"));
-                self.counts.hold(no, gate.waiting[lane], before);
+            for band in (0..BANDS).filter(|band| gate.waiting[*band] > 0) {
+                let lane = Lane(u8::try_from(band).expect("lanes are few"));
+                self.counts.hold(lane, gate.waiting[band], before);
             }
         }
         self.activate(no, now);
     }
 
-    /// Puts a gate where it belongs: the only way into ring and timers.
+    /// Puts a gate where it belongs: the only way into rings and timers.
     fn activate(&mut self, no: DestNo, now: Now) {
         let gate = &mut self.gates[index(no)];
-        match gate.spot {
-            Spot::Ring => return,
-            Spot::Timer(at) => {
-                self.timers.remove(&(at, no));
-            }
-            Spot::Idle => {}
+        let (ready, timer) = place(gate, now);
+        if timer != gate.timer {
+            let old = std::mem::replace(&mut gate.timer, timer);
+            old.map(|at| self.timers.remove(&(at, no)));
+            timer.map(|at| self.timers.insert((at, no)));
         }
-        gate.spot = place(gate, now);
-        match gate.spot {
-            Spot::Ring => self.ring.push_back(no),
-            Spot::Timer(at) => {
-                gate.park();
-                self.timers.insert((at, no));
-            }
-            Spot::Idle => {}
+        for band in bits(ready) {
+            self.join(no, band);
         }
+    }
+
+    fn join(&mut self, no: DestNo, band: usize) {
+        let gate = &mut self.gates[index(no)];
+        let (pool, tenant) = (gate.pool.index(), gate.settings.tenant);
+        let lane = Lane(u8::try_from(band).expect("lanes are few"));
+        gate.lane(lane, false).in_ring = true;
+        self.passes[pool].enter(band);
+        self.turns[pool][band].join(tenant, no);
     }
 
     fn gate(&self, no: DestNo) -> &Gate {
@@ -322,19 +346,42 @@ impl Schedule {
     }
 }
 
-/// Where a gate belongs now.
-fn place(gate: &Gate, now: Now) -> Spot {
-    if let Some((_, until)) = gate.hold.filter(|(_, until)| *until > now.mono) {
-        return Spot::Timer(until);
+/// The lanes of a gate that go into their rings, and when it is to be looked at again.
+fn place(gate: &mut Gate, now: Now) -> (u16, Option<Mono>) {
+    match gate.shut(now.mono) {
+        Some(Shut::Until(at)) => {
+            gate.free_at = Some(at);
+            gate.park();
+            (0, Some(at))
+        }
+        Some(Shut::Paced(at)) => {
+            gate.free_at = Some(at);
+            if at.since(now.mono) > gate::PARK_BEYOND {
+                gate.park();
+            }
+            (0, gate.ready_at(now).map(|due| due.max(at)))
+        }
+        Some(Shut::Event) => {
+            gate.free_at = None;
+            if gate.in_flight == 0 {
+                gate.park();
+            }
+            (0, None)
+        }
+        None => {
+            gate.free_at = Some(gate.free_at.map_or(now.mono, |at| at.min(now.mono)));
+            let (ready, next) = gate.due(now);
+            if ready == 0 && gate.in_flight == 0 && !gate.lanes().any(|(_, queue)| queue.in_ring) {
+                gate.pace.idle();
+            }
+            (ready, next)
+        }
     }
-    if gate.settings.state != DestinationState::Active || !gate.has_room() {
-        return Spot::Idle;
-    }
-    match gate.ready_at(now) {
-        None => Spot::Idle,
-        Some(at) if at > now.mono => Spot::Timer(at),
-        Some(_) => Spot::Ring,
-    }
+}
+
+/// The numbers of the bits that are set.
+fn bits(set: u16) -> impl Iterator<Item = usize> {
+    (0..BANDS).filter(move |bit| set & (1 << bit) != 0)
 }
 
 fn index(no: DestNo) -> usize {

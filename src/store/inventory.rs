@@ -2,7 +2,8 @@
 
 use redb::{ReadableTable, ReadableTableMetadata};
 
-use super::record::{self, GateRow, StoredDestination};
+use super::record::{self, StoredDestination};
+use crate::outcome::GateMemory;
 use super::rows::{damaged, name_of};
 use super::tables::Meta;
 use super::{StoreError, Writing};
@@ -14,7 +15,7 @@ pub(crate) struct Inventory {
     pub(crate) destinations: Vec<(DestNo, StoredDestination)>,
     pub(crate) tenants: Vec<(Name, TenantNo)>,
     pub(crate) classes: Vec<(Name, ClassNo)>,
-    pub(crate) gates: Vec<(DestNo, GateRow)>,
+    pub(crate) gates: Vec<(DestNo, GateMemory)>,
     pub(crate) quarantined: u64,
     pub(crate) terminal: u64,
 }

@@ -31,7 +31,7 @@ pub use load::{Body, Loaded};
 pub use open::{OpenError, Opened, Opening, RunNote, open};
 pub use owner::{HEARTBEAT as OWNER_HEARTBEAT, Owner};
 pub use read::{DeliveryView, DestinationView, Snapshot};
-pub(crate) use record::{GateRow, StoredDestination};
+pub(crate) use record::StoredDestination;
 pub(crate) use write::{Before, Found, Place, Writing};
 
 /// Files under this size carry what makes the next open instant in every commit (measured:

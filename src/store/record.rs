@@ -11,7 +11,7 @@ mod destination;
 use bincode::{BorrowDecode, Encode};
 
 pub(super) use delivery::{decode_attempt, decode_delivery, encode_attempt, encode_delivery};
-pub(crate) use destination::{GateRow, StoredDestination};
+pub(crate) use destination::StoredDestination;
 pub(super) use destination::{decode_destination, decode_gate, encode_destination, encode_gate};
 
 use crate::model::{DeliveryId, DestNo};

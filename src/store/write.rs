@@ -4,7 +4,8 @@
 use redb::ReadableTable;
 
 use super::StoreError;
-use super::record::{self, GateRow, StoredDestination};
+use super::record::{self, StoredDestination};
+use crate::outcome::GateMemory;
 use super::rows::{self, damaged, key_row, part_key, parts};
 use super::tables::{DueRow, MAX_ATTEMPT_ROWS, Meta, PART_BYTES, Tables, meta};
 use crate::delivery::{Attempt, Delivery, Lease, State};
@@ -248,7 +249,7 @@ impl<'txn> Writing<'txn> {
     }
 
     /// Stores what of a gate outlives the process.
-    pub(crate) fn put_gate(&mut self, no: DestNo, row: &GateRow) -> Result<(), StoreError> {
+    pub(crate) fn put_gate(&mut self, no: DestNo, row: &GateMemory) -> Result<(), StoreError> {
         self.wrote = true;
         self.tables.gates.insert(no.0, &*record::encode_gate(no, row))?;
         Ok(())

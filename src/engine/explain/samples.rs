@@ -8,7 +8,7 @@ use crate::model::{
     ClassNo, DeliveryId, DestNo, Destination, DestinationState, Header, HoldScope, Lane, Name, TenantNo,
 };
 use crate::outcome::NextReason;
-use crate::schedule::GateView;
+use crate::schedule::{BreakerState, GateView};
 use crate::store::{DeliveryView, DestinationView};
 use crate::time::{Millis, Timestamp};
 
@@ -116,5 +116,11 @@ pub(crate) fn gate() -> GateView {
         last_success_at: None,
         failing_since: None,
         failure_streak: 0,
+        breaker: BreakerState::Closed,
+        breaker_until: None,
+        paced_until: None,
+        learnt_rate: None,
+        asked: None,
+        recovery: None,
     }
 }

@@ -5,7 +5,7 @@ use bincode::{BorrowDecode, Encode};
 use super::{Damaged, code, coded, seal, unseal};
 use crate::model::destination::StateNote;
 use crate::model::{DestNo, Destination, DestinationState, Header, HoldScope, Name, Rate};
-use crate::outcome::{Hold, HoldReason};
+use crate::outcome::{GateMemory, Hold, HoldReason};
 use crate::time::{Millis, Timestamp};
 
 const STATES: [DestinationState; 4] = [
@@ -25,18 +25,6 @@ pub(crate) struct StoredDestination {
     pub(crate) note: StateNote,
     pub(crate) created_at: Timestamp,
     pub(crate) revision: u32,
-}
-
-/// What of a gate outlives the process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GateRow {
-    /// In wall time.
-    pub(crate) hold: Option<Hold>,
-    /// Times in a row that the destination has refused.
-    pub(crate) refusals: u32,
-    pub(crate) last_success_at: Option<Timestamp>,
-    pub(crate) failing_since: Option<Timestamp>,
-    pub(crate) failure_streak: u32,
 }
 
 #[derive(Encode, BorrowDecode)]
@@ -69,6 +57,12 @@ struct GateV1 {
     last_success_at: Option<u64>,
     failing_since: Option<u64>,
     failure_streak: u32,
+    latency: Option<u64>,
+    limit: u32,
+    learnt: Option<u64>,
+    breaker_opened: u32,
+    breaker_until: Option<u64>,
+    paced_until: Option<u64>,
 }
 
 /// The value stored for a destination.
@@ -82,27 +76,39 @@ pub(crate) fn decode_destination(no: DestNo, value: &[u8]) -> Result<StoredDesti
 }
 
 /// The value stored for a gate.
-pub(crate) fn encode_gate(no: DestNo, it: &GateRow) -> Vec<u8> {
+pub(crate) fn encode_gate(no: DestNo, it: &GateMemory) -> Vec<u8> {
     let row = GateV1 {
         hold: it.hold.map(|hold| (hold.until.0, code(&HOLDS, &hold.reason))),
         refusals: it.refusals,
         last_success_at: it.last_success_at.map(|time| time.0),
         failing_since: it.failing_since.map(|time| time.0),
         failure_streak: it.failure_streak,
+        latency: it.latency.map(|latency| latency.0),
+        limit: it.limit,
+        learnt: it.learnt,
+        breaker_opened: it.breaker_opened,
+        breaker_until: it.breaker_until.map(|time| time.0),
+        paced_until: it.paced_until.map(|time| time.0),
     };
     seal(&no.0.to_be_bytes(), &row)
 }
 
 /// The gate stored under `no`.
-pub(crate) fn decode_gate(no: DestNo, value: &[u8]) -> Result<GateRow, Damaged> {
+pub(crate) fn decode_gate(no: DestNo, value: &[u8]) -> Result<GateMemory, Damaged> {
     let row = unseal::<GateV1>(&no.0.to_be_bytes(), value)?;
     let hold = |(until, reason)| Ok(Hold { until: Timestamp(until), reason: coded(&HOLDS, reason)? });
-    Ok(GateRow {
+    Ok(GateMemory {
         hold: row.hold.map(hold).transpose()?,
         refusals: row.refusals,
         last_success_at: row.last_success_at.map(Timestamp),
         failing_since: row.failing_since.map(Timestamp),
         failure_streak: row.failure_streak,
+        latency: row.latency.map(Millis),
+        limit: row.limit,
+        learnt: row.learnt,
+        breaker_opened: row.breaker_opened,
+        breaker_until: row.breaker_until.map(Timestamp),
+        paced_until: row.paced_until.map(Timestamp),
     })
 }
 

@@ -1,6 +1,7 @@
 //! Golden bytes, round trips, and every way in which a record can be wrong.
 
 use super::*;
+use crate::outcome::GateMemory;
 use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Payload, Source, State};
 use crate::model::destination::StateNote;
 use crate::model::{
@@ -97,13 +98,19 @@ fn stored() -> StoredDestination {
     }
 }
 
-fn gate() -> GateRow {
-    GateRow {
+fn gate() -> GateMemory {
+    GateMemory {
         hold: Some(Hold { until: Timestamp(99), reason: HoldReason::Unavailable }),
         refusals: 2,
         last_success_at: Some(Timestamp(1)),
         failing_since: Some(Timestamp(2)),
         failure_streak: 3,
+        latency: Some(Millis(40)),
+        limit: 8,
+        learnt: Some(39_000_000),
+        breaker_opened: 4,
+        breaker_until: Some(Timestamp(5)),
+        paced_until: Some(Timestamp(6)),
     }
 }
 
@@ -200,7 +207,7 @@ fn a_record_that_does_not_stay_is_noticed() {
     let form = &value[1..value.len() - CRC_BYTES];
     let (key, read) = (2_u32.to_be_bytes(), |value: &[u8]| decode_gate(DestNo(2), value));
     assert!(stays(&key, form, read, |it| Ok(*it)));
-    for other in [Err(Damaged), Ok(GateRow::default())] {
+    for other in [Err(Damaged), Ok(GateMemory::default())] {
         assert!(!stays(&key, form, read, |_| other));
         assert!(!stays(&key, &value, read, |_| other));
     }

@@ -1,0 +1,245 @@
+//! How often a gate lets something through: a configured rate and a learnt one.
+//!
+//! Both are the generic cell rate algorithm (ITU-T I.371): one number says when the next request
+//! conforms, so a gate that waits for its rate waits on a timer and is never asked again before.
+
+use crate::model::destination::Rate;
+use crate::time::{Millis, Mono};
+
+/// A learnt rate is this share of what was taken before the refusal.
+const SAFETY: f64 = 0.8;
+/// What each success adds to a learnt rate, in requests a second: about a hundredth a second.
+const GROWTH: f64 = 0.01;
+/// No learnt rate is lower: below it the hold itself is what paces.
+const SLOWEST: f64 = 1.0;
+/// A learnt rate is forgotten when nothing was refused for so long.
+const FORGET: Millis = Millis(600_000);
+/// The burst of a learnt rate: what it lets through in this time.
+const BURST_SECONDS: f64 = 0.1;
+/// What was taken is measured over at least this time.
+const MEASURED: Millis = Millis(100);
+/// Where a claim is stored to keep its rate over a restart: two requests at least this far apart.
+const KEPT_FROM: u64 = 1_000_000;
+
+const MICROS: f64 = 1_000_000.0;
+
+/// One rate. Times are microseconds of the monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cells {
+    interval: u64,
+    burst: u64,
+    /// The theoretical arrival time: when the bucket is full again but for one request.
+    arrival: u64,
+}
+
+impl Cells {
+    /// When the next request conforms.
+    fn earliest(&self) -> u64 {
+        self.arrival.saturating_sub((self.burst - 1).saturating_mul(self.interval))
+    }
+
+    fn take(&mut self, now: u64) {
+        self.arrival = self.arrival.max(now).saturating_add(self.interval);
+    }
+
+    /// As after a burst: what was sent before is not known.
+    fn drained(interval: u64, burst: u64, now: u64) -> Cells {
+        Cells { interval, burst, arrival: now.saturating_add(burst.saturating_mul(interval)) }
+    }
+}
+
+/// The rates of one gate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Pace {
+    configured: Option<Cells>,
+    learnt: Option<Learnt>,
+    /// What has been taken since this moment, while something always waited.
+    since: Option<Mono>,
+    taken: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Learnt {
+    per_second: f64,
+    refused_at: Mono,
+    cells: Cells,
+}
+
+fn micros(at: Mono) -> u64 {
+    at.0.saturating_mul(1_000)
+}
+
+impl Pace {
+    /// Follows a changed setting. A new rate begins full; one that was changed keeps its place.
+    pub(super) fn configure(&mut self, rate: Option<Rate>) {
+        self.configured = rate.map(|rate| Cells {
+            interval: rate.interval_micros(),
+            burst: u64::from(rate.burst),
+            arrival: self.configured.map_or(0, |cells| cells.arrival),
+        });
+    }
+
+    /// After a start: what was sent just before is known only where it was stored.
+    pub(super) fn resume(&mut self, arrival: Option<Mono>, learnt: Option<f64>, now: Mono) {
+        if let Some(cells) = &mut self.configured {
+            *cells = Cells::drained(cells.interval, cells.burst, micros(now));
+            if let Some(arrival) = arrival {
+                cells.arrival = cells.arrival.min(micros(arrival));
+            }
+        }
+        self.learnt = learnt.map(|per_second| Learnt::at(per_second, now));
+    }
+
+    /// When the next request conforms to both, rounded up.
+    pub(super) fn earliest(&self) -> Mono {
+        let learnt = self.learnt.map(|learnt| learnt.cells);
+        let cells = [self.configured, learnt].into_iter().flatten();
+        Mono(cells.map(|cells| cells.earliest()).max().unwrap_or(0).div_ceil(1_000))
+    }
+
+    /// A request goes out. True when that is to be stored.
+    pub(super) fn take(&mut self, now: Mono) -> bool {
+        if self.since.is_none() {
+            (self.since, self.taken) = (Some(now), 0);
+        }
+        if let Some(learnt) = &mut self.learnt {
+            learnt.cells.take(micros(now));
+        }
+        let Some(cells) = &mut self.configured else { return false };
+        cells.take(micros(now));
+        cells.interval >= KEPT_FROM
+    }
+
+    /// A request was taken. True when the learnt rate has been forgotten.
+    pub(super) fn success(&mut self, now: Mono) -> bool {
+        self.taken = self.taken.saturating_add(1);
+        let Some(learnt) = &mut self.learnt else { return false };
+        if now.since(learnt.refused_at) >= FORGET {
+            self.learnt = None;
+            return true;
+        }
+        learnt.set(learnt.per_second + GROWTH);
+        false
+    }
+
+    /// A request was refused, for the first time since the gate opened, and the gate is closed
+    /// until `until`: a little less than what was taken until now is what it takes.
+    pub(super) fn refused(&mut self, until: Mono, now: Mono) {
+        let seconds = |since: Mono| now.since(since).0.max(MEASURED.0) as f64 / 1_000.0;
+        if let Some(since) = self.since.filter(|_| self.taken > 0) {
+            let rate = (SAFETY * f64::from(self.taken) / seconds(since)).max(SLOWEST);
+            let arrival = self.learnt.map_or(0, |learnt| learnt.cells.arrival);
+            let mut learnt = Learnt::at(rate, now);
+            learnt.cells.arrival = arrival;
+            self.learnt = Some(learnt);
+        } else if let Some(learnt) = &mut self.learnt {
+            learnt.refused_at = now;
+        }
+        (self.since, self.taken) = (Some(until), 0);
+    }
+
+    /// Nothing waits and nothing is out: what was taken until now was not all it could take.
+    pub(super) fn idle(&mut self) {
+        (self.since, self.taken) = (None, 0);
+    }
+
+    /// The learnt rate, in requests a second.
+    pub(super) fn learnt(&self) -> Option<f64> {
+        self.learnt.map(|learnt| learnt.per_second)
+    }
+
+    /// Where the configured rate stands, if that is worth keeping.
+    pub(super) fn arrival(&self) -> Option<Mono> {
+        let cells = self.configured.filter(|cells| cells.interval >= KEPT_FROM)?;
+        Some(Mono(cells.arrival.div_ceil(1_000)))
+    }
+}
+
+impl Learnt {
+    fn at(per_second: f64, refused_at: Mono) -> Learnt {
+        let mut learnt =
+            Learnt { per_second, refused_at, cells: Cells { interval: 0, burst: 1, arrival: 0 } };
+        learnt.set(per_second);
+        learnt
+    }
+
+    fn set(&mut self, per_second: f64) {
+        self.per_second = per_second;
+        self.cells.interval = (MICROS / per_second) as u64;
+        self.cells.burst = ((per_second * BURST_SECONDS) as u64).max(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paced(per_second: f64, burst: u32) -> Pace {
+        let mut pace = Pace::default();
+        pace.configure(Rate::per_second(per_second, burst));
+        pace
+    }
+
+    /// When each of `many` requests goes out, if each goes as soon as it may.
+    fn starts(pace: &mut Pace, many: u64) -> Vec<u64> {
+        let mut now = Mono(1_000_000);
+        let mut starts = Vec::new();
+        for _ in 0..many {
+            now = now.max(pace.earliest());
+            pace.take(now);
+            starts.push(now.0 - 1_000_000);
+        }
+        starts
+    }
+
+    /// C123: one a minute is one a minute, the first at once.
+    #[test]
+    fn c123_requests_are_as_far_apart_as_the_rate_says() {
+        assert_eq!(starts(&mut paced(2.0, 1), 4), [0, 500, 1_000, 1_500]);
+        assert_eq!(starts(&mut paced(10.0, 3), 5), [0, 0, 0, 100, 200]);
+        let minute = starts(&mut paced(1.0 / 60.0, 1), 5);
+        for (n, start) in minute.iter().enumerate() {
+            assert!(start.abs_diff(n as u64 * 60_000) < 1_000, "{minute:?}");
+        }
+    }
+
+    /// C123: after a start the bucket is taken to be empty, unless it was stored.
+    #[test]
+    fn c123_a_restart_gives_no_second_burst() {
+        let mut pace = paced(10.0, 3);
+        pace.resume(None, None, Mono(0));
+        assert_eq!(pace.earliest(), Mono(100));
+        let mut slow = paced(0.1, 1);
+        assert!(slow.take(Mono(4_000)), "so slow a rate is stored");
+        let stored = slow.arrival();
+        slow.resume(stored, None, Mono(5_000));
+        assert_eq!(slow.earliest(), Mono(14_000));
+    }
+
+    #[test]
+    fn a_rate_is_learnt_from_what_was_taken_and_grows() {
+        let mut pace = Pace::default();
+        pace.take(Mono(0));
+        for _ in 0..50 {
+            pace.success(Mono(500));
+        }
+        pace.refused(Mono(3_000), Mono(1_000));
+        assert_eq!(pace.learnt(), Some(40.0));
+        pace.success(Mono(3_100));
+        assert_eq!(pace.learnt(), Some(40.01));
+        assert!(pace.success(Mono(601_000)), "ten minutes without a refusal");
+        assert_eq!(pace.learnt(), None);
+    }
+
+    #[test]
+    fn a_refused_probe_teaches_nothing() {
+        let mut pace = Pace::default();
+        pace.take(Mono(0));
+        pace.refused(Mono(3_000), Mono(1_000));
+        assert_eq!(pace.learnt(), None);
+        pace.success(Mono(3_500));
+        pace.idle();
+        pace.refused(Mono(9_000), Mono(5_000));
+        assert_eq!(pace.learnt(), None, "it had nothing to send in between");
+    }
+}
