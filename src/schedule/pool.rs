@@ -404,8 +404,8 @@ mod tests {
         assert_eq!(fill(&mut pools, Pool::Cold, RETRY).len(), 87);
         assert_eq!(pools.admits(Pool::Cold, RETRY), Err(Barred::Reserved));
         assert_eq!(fill(&mut pools, Pool::Cold, BULK).len(), 13, "100 of 125 are taken then");
-        assert_eq!(fill(&mut pools, Pool::Cold, Lane(2)).len(), 18);
-        assert_eq!(fill(&mut pools, Pool::Cold, URGENT).len(), 7);
+        assert_eq!(fill(&mut pools, Pool::Cold, Lane(2)).len(), 19);
+        assert_eq!(fill(&mut pools, Pool::Cold, URGENT).len(), 6);
         assert_eq!(pools.admits(Pool::Cold, URGENT), Err(Barred::Full));
     }
 
