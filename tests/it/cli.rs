@@ -332,7 +332,7 @@ fn destinations_are_changed_or_made() {
         arguments: &["dest", "set", "shop-eu", "--concurrency", "4", "--rate", "0.5", "--adaptive"],
         answers: &[(200, DESTINATION)],
         code: 0,
-        stdout: &["4 of 8", "adaptive           yes", "0.5 a second, burst 3"],
+        stdout: &["4 of 8", "adaptive   yes", "0.5 a second, burst 3"],
         stderr: &[],
         asked: &["PATCH /v1/destinations/shop-eu"],
     });
