@@ -252,6 +252,13 @@ fn texts_that_are_refused() {
     check("[policy.default]\nmax_age = '31d'", &["policy.default.max_age"]);
     check("[policy.default]\nretry_statuses = [500]", &["retry_statuses"]);
     check("[policy.default]\nretry_statuses = [429]", &["429"]);
+    check("[retention]\nterminal = '23h'", &["retention.terminal", "\"1day\""]);
+    check("[retention]\nmax_terminal = 0", &["retention.max_terminal"]);
+}
+
+#[test]
+fn shares_that_are_refused() {
+    let check = |text: &str, parts: &[&str]| refused(parse(text), parts, text);
     check("[class]\nweight = 1", &["unknown key class.weight"]);
     check("[class.bulk]\nwait = 1", &["unknown key class.bulk.wait", "[class.bulk]", "weight, window"]);
     check("[class.'a b']", &["class.a b", "line 1", "1 to 64 letters"]);
@@ -272,8 +279,6 @@ fn texts_that_are_refused() {
     check("[tenant.acme]\nweight = 0", &["tenant.acme.weight", "from 1 to 1000"]);
     check("[tenant.acme]\nwieght = 1", &["unknown key tenant.acme.wieght", "weight"]);
     check("[tenant.'-a']", &["tenant.-a", "1 to 64 letters"]);
-    check("[retention]\nterminal = '23h'", &["retention.terminal", "\"1day\""]);
-    check("[retention]\nmax_terminal = 0", &["retention.max_terminal"]);
 }
 
 #[test]

@@ -104,7 +104,7 @@ const UNKNOWN: &str = r#"{"type":"urn:duehook:problem:destination_unknown","titl
 const INVALID: &str = r#"{"type":"urn:duehook:problem:invalid","title":"invalid","status":422,"detail":"a field is wrong","code":"invalid","errors":[{"field":"limit","detail":"at most 1000"}]}"#;
 const NO_CANCEL: &str = r#"{"type":"urn:duehook:problem:invalid","title":"A field","status":422,"detail":"waiting: not supported","code":"invalid","errors":[{"field":"waiting","detail":"not supported"}]}"#;
 const WAITING: &str = r#"{"type":"urn:duehook:problem:work_waiting","title":"work waits","status":409,"detail":"3 deliveries wait for it","code":"work_waiting"}"#;
-const DESTINATION: &str = r#"{"id":"shop-eu","tenant":"acme","url":"https://a.example/","concurrency":{"max":8,"adaptive":false},"state":"paused","state_reason":"noon","in_flight":1,"limit":4,"waiting":3}"#;
+const DESTINATION: &str = r#"{"id":"shop-eu","tenant":"acme","url":"https://a.example/","concurrency":{"max":8,"adaptive":true},"rate":{"per_second":0.5,"burst":3},"state":"paused","state_reason":"noon","in_flight":1,"limit":4,"waiting":3}"#;
 
 /// One run against a listener: its code, parts of what it printed, and what it asked for.
 struct Case {
@@ -329,10 +329,10 @@ fn what_loses_work_wants_to_be_confirmed() {
 #[test]
 fn destinations_are_changed_or_made() {
     check(&Case {
-        arguments: &["dest", "set", "shop-eu", "--concurrency", "4"],
+        arguments: &["dest", "set", "shop-eu", "--concurrency", "4", "--rate", "0.5", "--adaptive"],
         answers: &[(200, DESTINATION)],
         code: 0,
-        stdout: &["4 of 8"],
+        stdout: &["4 of 8", "adaptive   yes", "0.5 a second, burst 3"],
         stderr: &[],
         asked: &["PATCH /v1/destinations/shop-eu"],
     });

@@ -102,6 +102,20 @@ fn what_is_no_file_of_ours_is_refused() {
     check(another_program, "is not a duehook file");
 }
 
+/// A number that a class has had is never another's: the ninth class is refused as a setting,
+/// not as a failure of the store, and the file serves on without it.
+#[tokio::test]
+async fn the_ninth_class_of_a_file_is_refused() {
+    let names = ["A", "B", "C", "D", "E"].map(|name| format!("DUEHOOK_CLASS__{name}__WEIGHT"));
+    let five: Vec<_> = names.iter().map(|name| (name.as_str(), "2")).collect();
+    let folder = closed(&five).await;
+    let (code, says) = refused(folder.path(), &[("DUEHOOK_CLASS__NEW__WEIGHT", "1")]);
+    assert_eq!(code, 78, "{says}");
+    assert!(says.contains("class new cannot be added") && !says.contains("the store failed"), "{says}");
+    let (server, _) = started(&folder, &five[1..]);
+    holds(&server, 300).await;
+}
+
 /// A file that only its owner can read.
 fn private(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();

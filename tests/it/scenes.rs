@@ -1,6 +1,7 @@
 //! Short histories in virtual time: the shipped engine on a disk in RAM, receivers that answer
 //! by a script, and hours that take no time.
 
+mod classes;
 mod clock;
 mod found;
 mod gate;
@@ -18,7 +19,7 @@ use duehook::model::{
 use duehook::outcome::{Ending, MaybeSent, NotSent, Outcome, RetryHeaders};
 use duehook::policy::Policy;
 use duehook::schedule::GateView;
-use duehook::store::{DeliveryView, Opening, open};
+use duehook::store::{DeliveryView, Opening, StoreError, open};
 use duehook::time::{Millis, Mono, Now, Timestamp};
 
 use crate::sim::disk::Disk;
@@ -52,6 +53,7 @@ struct Scene {
     disk: Disk,
     engine: Option<Engine>,
     policy: Policy,
+    classes: Vec<ClassSettings>,
     slots: u32,
     retention: Millis,
     max_terminal: u64,
@@ -120,6 +122,7 @@ impl Scene {
             disk: Disk::default(),
             engine: None,
             policy,
+            classes: ClassSettings::first(),
             slots,
             retention,
             max_terminal,
@@ -153,6 +156,10 @@ impl Scene {
     }
 
     fn open(&mut self) {
+        self.engine = Some(self.try_open().expect("it opens"));
+    }
+
+    fn try_open(&mut self) -> Result<Engine, StoreError> {
         let (now, region) = (self.now(), name("local"));
         let opening = Opening { region: &region, now: now.wall, uuid: [7; 16] };
         let opened = open::open_backend(self.disk.clone(), &opening).expect("it opens");
@@ -168,13 +175,13 @@ impl Scene {
             max_deliveries: 1_000_000,
             policies,
             retention,
-            classes: ClassSettings::first(),
+            classes: self.classes.clone(),
             reserve_permille: 300,
             tenant_weights: TenantWeights::default(),
         };
         self.numbered += 1;
         let seed = Seed { run: self.numbered };
-        self.engine = Some(Engine::open(opened, limits, seed, now).expect("it opens"));
+        Engine::open(opened, limits, seed, now)
     }
 
     /// The process dies here; what it left is opened `later`.

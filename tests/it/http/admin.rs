@@ -25,7 +25,16 @@ async fn a_destination_from_its_creation_to_its_end() {
     let merged = r#"{"timeout_ms":2000,"headers":{"x-key":null,"x-b":"1"}}"#;
     let merged = world.admin("PATCH", SHOP, merged).await.expect(200);
     assert_eq!((&merged["timeout_ms"], &merged["headers"]), (&2000.into(), &json!({"x-b": "***"})));
+    let paced = r#"{"concurrency":{"adaptive":true},"rate":{"per_second":0.5}}"#;
+    let paced = world.admin("PATCH", SHOP, paced).await.expect(200);
+    assert_eq!(paced["concurrency"], json!({"max": 8, "adaptive": true}));
+    assert_eq!(paced["rate"], json!({"per_second": 0.5, "burst": 1}));
+    let wider = world.admin("PATCH", SHOP, r#"{"rate":{"burst":5}}"#).await.expect(200);
+    assert_eq!(wider["rate"], json!({"per_second": 0.5, "burst": 5}));
     let read = world.admin("GET", SHOP, "").await.expect(200);
+    assert_eq!(read["rate"], wider["rate"]);
+    let free = world.admin("PATCH", SHOP, r#"{"rate":null}"#).await.expect(200);
+    assert_eq!((&free["rate"], &free["concurrency"]["adaptive"]), (&json!(null), &json!(true)));
     assert_eq!((&read["url"], &read["delayed"]), (&"https://shop.example.com/2".into(), &0.into()));
     let deleted = world.admin("DELETE", SHOP, "").await;
     assert_eq!((deleted.status, &*deleted.text), (204, ""));
