@@ -210,6 +210,19 @@ impl Engine {
         Arc::new(self.core.picture(now))
     }
 
+    /// Checks what is in RAM against itself: see [`Schedule::audit`]. After a step that had room
+    /// for every claim.
+    ///
+    /// # Errors
+    /// What does not hold, in words.
+    pub fn audit(&self, now: Now) -> Result<(), String> {
+        let (_, out) = self.core.schedule.slots();
+        if out as usize != self.core.leases.len() {
+            return Err(format!("I5: {out} slots are taken for {} leases", self.core.leases.len()));
+        }
+        self.core.schedule.audit(now)
+    }
+
     /// The region that every delivery carries.
     #[must_use]
     pub fn region(&self) -> &Name {

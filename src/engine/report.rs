@@ -163,7 +163,7 @@ impl InStep<'_, '_> {
         }
         self.file.replace(before, &it, moved)?;
         if let Before::Waiting { lane, due, .. } = before {
-            self.core.schedule.remove(it.destination, lane, due, it.id);
+            self.core.schedule.remove(it.destination, lane, due, it.id, self.now);
             self.core.count_out(it.destination, lane, due, it.id);
         }
         if let State::Waiting { due, lane, .. } = it.state {

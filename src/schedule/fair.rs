@@ -192,6 +192,21 @@ impl Turns {
         !self.aside.is_empty()
     }
 
+    /// Every destination that is in a ring.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = DestNo> {
+        self.tenants.values().flat_map(|queue| queue.ring.iter().copied())
+    }
+
+    /// Who has something in its ring is in order or put aside, once, and nobody else is.
+    pub(super) fn audit(&self) -> Result<(), String> {
+        let mut placed: Vec<TenantNo> = self.order.iter().map(|Reverse((_, _, tenant))| *tenant).collect();
+        placed.extend(self.aside.values().map(|(_, tenant)| *tenant));
+        placed.sort_unstable();
+        let waits = |(_, queue): &(&TenantNo, &Queue)| !queue.ring.is_empty();
+        let waiting: Vec<TenantNo> = self.tenants.iter().filter(waits).map(|(tenant, _)| *tenant).collect();
+        if placed == waiting { Ok(()) } else { Err(format!("{placed:?} have turns, {waiting:?} wait")) }
+    }
+
     /// Forgets tenants that wait for nothing and owe nothing, when they are many.
     fn forget(&mut self) {
         let waiting = self.order.len() + self.aside.len();

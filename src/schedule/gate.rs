@@ -204,7 +204,8 @@ impl Gate {
                 Some(at) if at <= now.mono => ready |= 1 << lane.0,
                 Some(at) => {
                     next = Some(next.map_or(at, |next| next.min(at)));
-                    if at.since(now.mono) > PARK_BEYOND {
+                    // What was read to see past interrupted work is not to be read again.
+                    if at.since(now.mono) > PARK_BEYOND && !queue.suspended {
                         queue.park();
                     }
                 }

@@ -6,6 +6,7 @@
 //! nothing through is in no ring until a timer or an event brings it back: no record of a blocked
 //! destination is ever read, however many there are.
 
+mod audit;
 mod breaker;
 mod counts;
 mod fair;
@@ -188,9 +189,10 @@ impl Schedule {
     }
 
     /// Forgets waiting work that ended, or that waits elsewhere now.
-    pub fn remove(&mut self, no: DestNo, lane: Lane, due: Timestamp, id: DeliveryId) {
+    pub fn remove(&mut self, no: DestNo, lane: Lane, due: Timestamp, id: DeliveryId, now: Now) {
         if let Some(queue) = self.gate_mut(no).known_lane(lane) {
             queue.remove(due, id);
+            self.activate(no, now);
         }
     }
 

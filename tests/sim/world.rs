@@ -6,6 +6,7 @@ use duehook::engine::command::{Answer, Batch, Command, Dispatch, Expect, Query, 
 use duehook::engine::{ClassSettings, Engine, Limits, Retention, Seed, TenantWeights};
 use duehook::model::{DestNo, Destination, HoldScope, IdempotencyKey, Name, NewBody, NewDelivery};
 use duehook::policy::{Jitter, Policy};
+use duehook::schedule::GateView;
 use duehook::store::{Opening, open};
 use duehook::time::{Millis, Mono, Now, Timestamp};
 
@@ -335,14 +336,15 @@ impl World {
         let [Answer::Gates(gates)] = &step.answers[..] else { panic!("one question, one answer") };
         let idle: Vec<bool> = gates
             .iter()
-            .map(|gate| gate.as_ref().is_some_and(|gate| gate.in_flight == 0 && gate.hold.is_none()))
+            .map(|gate| gate.as_ref().is_some_and(is_idle))
             .collect();
         // After a crash nothing has been claimed yet; then the answer is of before this step.
         let answered_after = step.dispatches.is_empty();
         self.told(&step);
         self.sent(step, now);
         let (slots, taken) = self.engine().slots();
-        if taken < slots && answered_after {
+        // So few that neither a reserve nor a small pool can be what it waits for.
+        if taken * 16 <= slots && answered_after {
             let snapshot = self.engine().reader().snapshot().expect("it can be read");
             self.oracle.none_forgotten(&snapshot, &idle, now.wall);
         }
@@ -376,6 +378,9 @@ impl World {
         let commands = batch.commands.clone();
         let now = self.now();
         let step = self.engine.as_mut().expect("open").step(now, batch).expect("this disk does not fail");
+        if step.dispatches.len() < duehook::engine::MAX_CLAIMS {
+            self.engine().audit(now).unwrap_or_else(|broken| panic!("{broken}"));
+        }
         for (id, _) in &step.cuts {
             self.oracle.fire("lease_expired");
             self.oracle.in_flight.values_mut().for_each(|out| _ = out.remove(id));
@@ -533,6 +538,12 @@ impl World {
     fn mix(&mut self, value: u64) {
         self.trace = duehook::policy::splitmix64(self.trace ^ value ^ self.mono.rotate_left(17));
     }
+}
+
+/// True when nothing of the destination's own keeps a request back.
+fn is_idle(gate: &GateView) -> bool {
+    let open = gate.hold.is_none() && gate.breaker_until.is_none() && gate.paced_until.is_none();
+    gate.in_flight == 0 && open
 }
 
 fn state(place: usize, verb: StateVerb) -> Command {
