@@ -201,7 +201,7 @@ pub(crate) fn reopen(arguments: &[String]) {
     say("first dispatch", first);
     say("all heads known", heads);
     let live = server.live();
-    say("all rows counted by", live.counted);
+    say("all rows counted, after that", live.counted);
     let after = memory();
     println!(
         "      memory {} MB with all heads, {} MB at the end, {} MB at most",
@@ -246,7 +246,7 @@ struct LiveRun {
 }
 
 impl Server {
-    fn step(&mut self, accepts: Vec<NewDelivery>) -> bool {
+    fn step(&mut self, accepts: Vec<NewDelivery>) {
         let now = self.clock.now();
         let reports = std::mem::take(&mut self.dispatched).iter().map(|it| report(it, now.wall)).collect();
         let accepts = if accepts.is_empty() { vec![] } else { vec![accepts] };
@@ -254,7 +254,6 @@ impl Server {
         let step = self.engine.step(now, batch).unwrap();
         self.claims += step.dispatches.len() as u64;
         self.dispatched = step.dispatches;
-        step.live.is_some_and(|live| live.counting)
     }
 
     /// Steps until the engine says that it knows the head of every lane. Today they are all
@@ -269,13 +268,15 @@ impl Server {
         let (began, before) = (Instant::now(), cpu());
         let mut run = LiveRun { lags: Vec::new(), cpu: Duration::ZERO, counted: Duration::ZERO };
         let every = Duration::from_secs(1) / FRESH_PER_SECOND as u32;
-        let mut next = Duration::ZERO;
+        let (mut next, mut counting) = (Duration::ZERO, true);
         while began.elapsed() < FRESH_FOR {
             let came = if began.elapsed() >= next { vec![fresh(name(VICTIM))] } else { vec![] };
             let (due, any) = (next, !came.is_empty());
             next += if any { every } else { Duration::ZERO };
             let claims = self.claims;
-            if self.step(came) {
+            self.step(came);
+            if counting {
+                counting = self.engine.live(self.clock.now()).counting;
                 run.counted = began.elapsed();
             }
             if any {

@@ -32,7 +32,7 @@ fn short(value: f64) -> String {
 /// The words above the lines.
 pub(crate) fn heading() {
     println!(
-        "{:<6}{:<13}{:>8}{:>8}{:>8}{:>8} |{:>10}{:>10}{:>9}{:>11}{:>9}{:>10}{:>8}{:>10}  ended",
+        "{:<6}{:<13}{:>8}{:>8}{:>8}{:>8} |{:>10}{:>10}{:>9}{:>11}{:>9}{:>10}{:>10}{:>10}  ended",
         "order",
         "watched",
         "p50 ms",
@@ -85,7 +85,7 @@ fn totals(it: &Measured) -> String {
         format!("{} s", it.ended / 1_000)
     };
     format!(
-        "{:>10}{:>10}{:>9}{:>11}{:>9}{:>10.1}{:>8}{:>10}  {ended}",
+        "{:>10}{:>10}{:>9}{:>11}{:>9}{:>10.1}{:>10}{:>10}  {ended}",
         it.refused,
         it.claims,
         sent,

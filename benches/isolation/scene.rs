@@ -136,7 +136,8 @@ impl Scene {
         self.arrivals.extend((0..destinations).map(|n| greeting(first, destinations, n)));
     }
 
-    /// `per_second` arrivals by chance over these destinations, in turn.
+    /// `per_second` arrivals by chance over these destinations, in turn, until a second before
+    /// the end at the latest: what comes then could not be waited for.
     pub(crate) fn flow(
         &mut self,
         seed: u64,
@@ -148,6 +149,7 @@ impl Scene {
         let mut rng = Rng::new(seed ^ u64::from(first));
         let mut at = from as f64;
         let mut n = 0;
+        let to = to.min(self.until - 1_000);
         loop {
             at += rng.exponential() * 1_000.0 / per_second;
             if at >= to as f64 {

@@ -19,8 +19,6 @@ pub(crate) struct Case {
     pub(crate) label: String,
     pub(crate) scene: Box<dyn Fn(u64) -> Scene>,
     pub(crate) judge: fn(&Scene, &Measured) -> Vec<Check>,
-    /// Whether the two baselines run it, too.
-    pub(crate) baselines: bool,
 }
 
 fn case(
@@ -29,7 +27,7 @@ fn case(
     scene: impl Fn(u64) -> Scene + 'static,
     judge: fn(&Scene, &Measured) -> Vec<Check>,
 ) -> Case {
-    Case { name, label: format!("{name} {about}"), scene: Box::new(scene), judge, baselines: true }
+    Case { name, label: format!("{name} {about}"), scene: Box::new(scene), judge }
 }
 
 /// All of them, in order.
@@ -37,11 +35,7 @@ pub(crate) fn all() -> Vec<Case> {
     let mut all = Vec::new();
     for (held, each) in [("10 k", 1), ("100 k", 10), ("1 M", 100), ("10 M", 1_000)] {
         let about = format!("saturation, {held} held");
-        let baselines = each <= 100;
-        all.push(Case {
-            baselines,
-            ..case("W1", &about, move |seed| saturation(seed, each), judge_saturation)
-        });
+        all.push(case("W1", &about, move |seed| saturation(seed, each), judge_saturation));
     }
     all.push(case("W2", "noisy tenant, 1 M fresh", noisy, judge_noisy));
     all.push(case("W2", "five tenants with work always", |_| equals(), judge_equals));
