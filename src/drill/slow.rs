@@ -8,7 +8,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::load::client::{Client, Destination, delivery};
 use super::load::stream::Stream;
-use super::load::waits::{Waits, under};
+use super::load::waits::{Wait, Waits, under};
 use super::load::witness::{Witness, most_open};
 use super::load::{SETTLE, tell, tenant};
 use super::receiver::Answer;
@@ -111,7 +111,7 @@ impl Scene {
             "{} requests to slow ones; known: {}; new: {}",
             self.at.counts("slow-").0,
             self.known.waits(&self.at).so_far(99),
-            self.newcomers.waits(&self.at).so_far(100)
+            self.newcomers.waits(&self.at).so_far(90)
         )
     }
 
@@ -186,9 +186,10 @@ impl Newcomers {
     /// From each POST so far to its first receipt.
     fn waits(&self, at: &Witness) -> Waits {
         let posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = at.time(Instant::now());
         let wait = |(n, from): (u128, &Instant)| {
-            let arrived = at.requests(&newcomer(n)).first()?.at;
-            Some(arrived.saturating_sub(at.time(*from)))
+            let arrived = at.requests(&newcomer(n)).first().map(|seen| seen.at);
+            Wait::new(at.time(*from), arrived, now)
         };
         Waits::new((0..).zip(posted.iter()).map(wait))
     }

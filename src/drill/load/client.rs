@@ -13,8 +13,9 @@ use crate::drill::throwaway::{DrillError, Reply, read};
 const PUTS: usize = 64;
 /// Deliveries in a batch: the most that the API takes.
 const BATCH: usize = 1_000;
-/// Batches on their way at one time: enough that the server never waits for the next.
-const BATCHES: usize = 4;
+/// Batches on their way at one time: one is taken while the next arrives. The server's queue
+/// has room for about two, and refuses what comes beside them when it is full.
+const BATCHES: usize = 2;
 
 /// A destination to make.
 pub(in crate::drill) struct Destination {

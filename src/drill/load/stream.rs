@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::client::{Client, Destination, finish_all, finish_one};
-use super::waits::Waits;
+use super::waits::{Wait, Waits};
 use super::witness::Witness;
 use crate::drill::throwaway::{DrillError, Throwaway};
 use crate::drill::wait_until;
@@ -80,9 +80,9 @@ impl Stream {
             arrivals.entry(seen.key).or_insert(seen.at);
         }
         let posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = |(n, from): (usize, &Instant)| {
-            arrivals.get(&key(n)).map(|arrived| arrived.saturating_sub(at.time(*from)))
-        };
+        let now = at.time(Instant::now());
+        let wait =
+            |(n, from): (usize, &Instant)| Wait::new(at.time(*from), arrivals.get(&key(n)).copied(), now);
         Waits::new(posted.iter().enumerate().map(wait))
     }
 

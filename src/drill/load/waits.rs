@@ -2,22 +2,49 @@
 
 use std::time::Duration;
 
+/// One post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::drill) enum Wait {
+    /// It arrived after so long.
+    Over(Duration),
+    /// It has not arrived, and waits for so long already.
+    Lasts(Duration),
+}
+
+impl Wait {
+    /// That of a post at `from`, which arrived then or, at `now`, has not.
+    pub(in crate::drill) fn new(from: Duration, arrived: Option<Duration>, now: Duration) -> Wait {
+        match arrived {
+            Some(at) => Wait::Over(at.saturating_sub(from)),
+            None => Wait::Lasts(now.saturating_sub(from)),
+        }
+    }
+}
+
 /// The waits of some posts. What has not arrived counts as longer than any that has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::drill) struct Waits {
     /// Of those that arrived, the shortest first.
     arrived: Vec<Duration>,
     missing: usize,
+    /// How long the oldest of these waits.
+    oldest: Duration,
 }
 
 impl Waits {
-    /// One wait for each post; `None` where nothing has arrived.
-    pub(in crate::drill) fn new(waits: impl IntoIterator<Item = Option<Duration>>) -> Waits {
-        let mut missing = 0;
-        let counted = waits.into_iter().inspect(|wait| missing += usize::from(wait.is_none()));
-        let mut arrived: Vec<Duration> = counted.flatten().collect();
-        arrived.sort_unstable();
-        Waits { arrived, missing }
+    pub(in crate::drill) fn new(waits: impl IntoIterator<Item = Wait>) -> Waits {
+        let mut all = Waits::default();
+        for wait in waits {
+            match wait {
+                Wait::Over(wait) => all.arrived.push(wait),
+                Wait::Lasts(wait) => {
+                    all.missing += 1;
+                    all.oldest = all.oldest.max(wait);
+                }
+            }
+        }
+        all.arrived.sort_unstable();
+        all
     }
 
     pub(in crate::drill) fn posted(&self) -> usize {
@@ -54,12 +81,19 @@ impl Waits {
 
     /// The same while it goes on: of those that have arrived, and who still waits.
     pub(in crate::drill) fn so_far(&self, percent: usize) -> String {
-        let arrived = Waits { arrived: self.arrived.clone(), missing: 0 };
-        let (at, worst) = (told(arrived.percentile(percent)), told(arrived.worst()));
-        match self.missing {
-            0 => format!("{} arrived, p{percent} {at}, worst {worst}", arrived.posted()),
-            n => format!("{} arrived, p{percent} {at}, worst {worst}, {n} under way", arrived.posted()),
+        let mut text = format!("{} arrived", self.arrived.len());
+        if !self.arrived.is_empty() {
+            let arrived = Waits { arrived: self.arrived.clone(), ..Waits::default() };
+            text += &format!(
+                ", p{percent} {}, worst {}",
+                told(arrived.percentile(percent)),
+                told(arrived.worst())
+            );
         }
+        if self.missing > 0 {
+            text += &format!(", {} under way for up to {}", self.missing, told(Some(self.oldest)));
+        }
+        text
     }
 }
 
@@ -81,8 +115,20 @@ mod tests {
     use super::*;
 
     fn waits(millis: std::ops::RangeInclusive<u64>, missing: usize) -> Waits {
-        let arrived = millis.rev().map(|n| Some(Duration::from_millis(n)));
-        Waits::new(arrived.chain(std::iter::repeat_n(None, missing)))
+        let arrived = millis.rev().map(|n| Wait::Over(Duration::from_millis(n)));
+        let missing = (1..=missing as u64).map(|n| Wait::Lasts(Duration::from_secs(n)));
+        Waits::new(arrived.chain(missing))
+    }
+
+    #[test]
+    fn a_wait_ends_with_the_first_receipt() {
+        let check = |from: u64, arrived: Option<u64>, now: u64, want: Wait| {
+            let millis = Duration::from_millis;
+            assert_eq!(Wait::new(millis(from), arrived.map(millis), millis(now)), want);
+        };
+        check(10, Some(25), 99, Wait::Over(Duration::from_millis(15)));
+        check(10, None, 99, Wait::Lasts(Duration::from_millis(89)));
+        check(10, Some(9), 99, Wait::Over(Duration::ZERO));
     }
 
     #[test]
@@ -120,11 +166,17 @@ mod tests {
             "3 of 3 arrived, p50 2.0 ms, p95 3.0 ms, worst 3.0 ms",
             "3 arrived, p95 3.0 ms, worst 3.0 ms",
         );
-        let some = waits(1_500..=1_500, 1);
+        let some = waits(1_500..=1_500, 2);
         check(
             &some,
-            "1 of 2 arrived, p50 1.50 s, p95 never, worst never",
-            "1 arrived, p95 1.50 s, worst 1.50 s, 1 under way",
+            "1 of 3 arrived, p50 never, p95 never, worst never",
+            "1 arrived, p95 1.50 s, worst 1.50 s, 2 under way for up to 2.00 s",
+        );
+        let none = Waits::new([Wait::Lasts(Duration::from_millis(5))]);
+        check(
+            &none,
+            "0 of 1 arrived, p50 never, p95 never, worst never",
+            "0 arrived, 1 under way for up to 5.0 ms",
         );
     }
 }
