@@ -254,14 +254,8 @@ impl Core {
     fn run(&mut self, file: &mut Writing<'_>, now: Now, batch: Batch) -> Result<(Step, bool), StoreError> {
         let number = self.step + 1;
         let heartbeat = now.mono.since(self.last_commit) >= HEARTBEAT;
-        let mut work = InStep {
-            core: self,
-            file,
-            now,
-            number,
-            out: Step::default(),
-            accepting: Accepting::default(),
-        };
+        let mut work =
+            InStep { core: self, file, now, number, out: Step::default(), accepting: Accepting::default() };
         for report in batch.reports {
             work.report(report)?;
         }

@@ -31,10 +31,10 @@ use fair::{Tag, Turns};
 use gate::{Gate, Shut};
 use pool::{BANDS, Permit, Pools};
 
+pub use crate::outcome::GateMemory;
 pub use breaker::BreakerState;
 pub use counts::{FORECAST_MINUTES, Waiting};
 pub use gate::GateSettings;
-pub use crate::outcome::GateMemory;
 pub use health::{Admission, Seen};
 pub use lane::BUFFER;
 pub use pick::Pick;

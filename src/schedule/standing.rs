@@ -10,7 +10,9 @@ pub enum Standing {
     /// Nothing: it is not its turn to wait for anything of ours.
     Free,
     /// So many other tenants are served before its own.
-    TenantShare { ahead: usize },
+    TenantShare {
+        ahead: usize,
+    },
     /// The slots that are left are kept for first attempts, heavier classes, or tenants with
     /// nothing slow in flight.
     Reserved,
