@@ -142,7 +142,11 @@ impl Schedule {
                 self.refuse(admission, seen.hold, now);
             }
             Health::Unknown => {}
-            other => failure(gate, admission, seen.result, other, now),
+            health @ (Health::Answered
+            | Health::Failed
+            | Health::Broken
+            | Health::Unreachable
+            | Health::Forbidden) => failure(gate, admission, seen.result, health, now),
         }
         if let Some(latency) = seen.latency {
             let gate = &mut self.gates[index(no)];
