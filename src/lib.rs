@@ -33,7 +33,8 @@
 //! 5. Id, key and bytes are the same in every attempt, across restarts; attempt numbers only rise.
 //! 6. Nothing is sent before its due time, nor while its destination is held, paused or disabled.
 //! 7. A claim reads `due` and nothing else; no record of a blocked destination is read. A 429
-//!    writes a fixed number of rows, whatever waits.
+//!    writes a fixed number of rows, whatever waits. Between tenants that wait in one pool and
+//!    band, what they were charged by weight differs by at most one charge of each.
 //! 8. The engine reads no clock and never waits for the network; the sender never sees the store.
 //! 9. Only `store/mod.rs` begins and commits; only `driver/clock.rs` reads time; only `config.rs`
 //!    reads the environment.
@@ -62,7 +63,22 @@
 //! - **A lease that ends without a report counts as an interruption**, as a dead process does: five
 //!   in a row are quarantined, and a report of any kind sets the count back.
 //! - **Any answer widens a new gate**, a 500 too: it shows that somebody is there. Silence does not,
-//!   and a hold sets it back to one.
+//!   and a hold sets it back to one. A destination that adapts goes by successes alone.
+//! - **Debts between tenants end with the busy period**: where a pool has room and nobody waits for
+//!   it, all are square. What is kept for ever would punish in a rush what cost nobody anything.
+//! - **A learnt rate needs evidence and has a floor** (c105): five requests taken while something
+//!   always waited, and never less than sending until it refuses would give. Without the floor a
+//!   receiver that refuses one in sixteen by chance was paced down to one a second.
+//! - **A lane's pages double from one row**: a probe after a hold reads the one row that it sends. With
+//!   pages of 64 the held backlog of others cost 25 rows a claim.
+//! - **Lanes are found in steps after the open**, the most urgent class first; until a lane is found,
+//!   what comes anew for it is taken to stand behind rows on disk.
+//! - **What a lighter class leaves free** goes by its weight against the heaviest: nothing, a
+//!   twentieth from half of it, a fifth below. Classes are the operator's; three were foreseen.
+//! - **A rate of less than one request a second is stored with each claim**, a faster one is taken to
+//!   be used up after a start: at most a second is lost, and no burst is given twice.
+//! - **A destination that was known begins with four requests after a start**, or after a step of
+//!   the clock that makes much due at once: a restart is no reason to ask a thousand receivers twice.
 //! - **A request that does not fit is refused whole**, but for items that repeat what is stored.
 //! - **The runtime is woken once a step** with all replies and sends, and the engine only while it
 //!   waits: a wake-up from outside is a system call, and one a report cost a quarter of the rate.
