@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use duehook::driver::clock::Clock;
 use duehook::engine::command::{Batch, Command, Dispatch, Expect, Report};
-use duehook::engine::{Engine, Limits, Retention, Seed};
+use duehook::engine::{ClassSettings, Engine, Limits, Retention, Seed, TenantWeights};
 use duehook::model::{Destination, HoldScope, Name, NewBody, NewDelivery};
 use duehook::outcome::{Outcome, RetryHeaders};
 use duehook::policy::Policy;
@@ -72,6 +72,9 @@ fn limits() -> Limits {
         slots: 4_096,
         max_deliveries: 100_000_000,
         policies: BTreeMap::from([(name("default"), Policy::default())]),
+        classes: ClassSettings::first(),
+        reserve_permille: 300,
+        tenant_weights: TenantWeights::default(),
         retention: Retention {
             terminal: Millis::seconds(30 * 86_400),
             max_terminal: 10_000_000,
@@ -150,6 +153,8 @@ fn settings(tenant: u64) -> Destination {
         tenant: name(&format!("t{tenant}")),
         url: "https://receiver.example/hook".parse().unwrap(),
         concurrency_max: 64,
+        adaptive: false,
+        rate: None,
         policy: name("default"),
         timeout: Millis(15_000),
         connect_timeout: Millis(5_000),

@@ -7,12 +7,18 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use duehook::model::{ClassNo, DeliveryId, DestNo, DestinationState, DueEntry, Lane, TenantNo};
-use duehook::outcome::{Hold, HoldReason};
+use duehook::outcome::{AttemptResult, GateMemory, Hold, HoldReason};
 use duehook::policy;
-use duehook::schedule::{BUFFER, GateMemory, GateSettings, Health, Pick, Schedule};
+use duehook::schedule::{GateSettings, Pick, Schedule, Seen, Slot, Terms};
 use duehook::time::{Millis, Mono, Now, Timestamp};
 
 use crate::order::{Answer, CAP, Claim, Effort, Order, Record, Reply, plain_retry};
+use crate::scene::{Destination, QUICK};
+
+/// Weights of three classes, the most urgent first.
+const WEIGHTS: [u32; 3] = [4, 2, 1];
+/// Of each pool, what retries leave free.
+const RESERVE_PERMILLE: u32 = 300;
 
 /// A row's place among those of its destination, as in the table `due`.
 type Key = (u8, Timestamp, u64);
@@ -23,60 +29,66 @@ pub(crate) struct Gated {
     /// The table `due`: by destination, then as it is sorted there. A map for each destination,
     /// so that the model's own cost does not grow with what other destinations have waiting.
     disk: Vec<BTreeMap<Key, u32>>,
-    out: Vec<Out>,
+    /// The slots that are out, by ticket.
+    out: Vec<Option<Slot>>,
     free: Vec<u32>,
     effort: Effort,
-}
-
-/// What the engine remembers of an attempt that is out.
-#[derive(Clone, Copy)]
-struct Out {
-    epoch: u32,
+    /// When both clocks last agreed.
+    base: Now,
 }
 
 impl Gated {
-    pub(crate) fn new(slots: u32, tenants: &[u32], now: Now) -> Gated {
-        let mut schedule = Schedule::new(slots, slots);
-        for tenant in tenants {
-            let tenant = TenantNo(*tenant);
-            let settings = GateSettings { tenant, state: DestinationState::Active, max: CAP };
-            schedule.add(settings, GateMemory::default(), now);
+    pub(crate) fn new(slots: u32, destinations: &[Destination], now: Now) -> Gated {
+        let mut schedule = Schedule::new(&Terms {
+            slots,
+            suspect_slots: slots,
+            reserve_permille: RESERVE_PERMILLE,
+            weights: WEIGHTS.to_vec(),
+        });
+        for it in destinations {
+            schedule.add(settings(it), memory(it), now);
         }
-        let disk = tenants.iter().map(|_| BTreeMap::new()).collect();
-        Gated { schedule, disk, out: Vec::new(), free: Vec::new(), effort: Effort::default() }
+        let disk = destinations.iter().map(|_| BTreeMap::new()).collect();
+        let (out, free) = (Vec::new(), Vec::new());
+        Gated { schedule, disk, out, free, effort: Effort::default(), base: now }
     }
 
     fn rows(&mut self, no: DestNo) -> &mut BTreeMap<Key, u32> {
         &mut self.disk[no.0 as usize]
     }
 
-    /// As the engine's page: rows after `after`, at most a buffer full.
-    fn page(&mut self, no: DestNo, lane: Lane, after: Option<(Timestamp, DeliveryId)>, now: Now) {
+    /// As the engine's page: so many rows after `after`.
+    fn page(
+        &mut self,
+        (no, lane): (DestNo, Lane),
+        after: Option<(Timestamp, DeliveryId)>,
+        most: usize,
+        now: Now,
+    ) {
         let from = after.map_or(Bound::Included((lane.0, Timestamp(0), 0)), |(due, id)| {
             Bound::Excluded((lane.0, due, id.0 as u64))
         });
         let to = Bound::Included((lane.0, Timestamp(u64::MAX), u64::MAX));
         let rows: Vec<DueEntry> = self.disk[no.0 as usize]
             .range((from, to))
-            .take(BUFFER)
+            .take(most)
             .map(|((_, due, id), attempts)| entry(*due, *id, *attempts))
             .collect();
         self.effort.rows_examined += rows.len() as u64;
-        let ended = rows.len() < BUFFER;
+        let ended = rows.len() < most;
         self.schedule.page(no, lane, rows, ended, now);
     }
 
     /// As the engine's claim: the row leaves `due`.
-    fn take(&mut self, no: DestNo, lane: Lane, it: DueEntry) -> Claim {
+    fn take(&mut self, no: DestNo, lane: Lane, it: DueEntry, slot: Slot) -> Claim {
         self.rows(no).remove(&(lane.0, it.due, it.id.0 as u64));
         self.schedule.counted_out(no, lane, it.due);
         self.effort.rows_examined += 1;
-        let out = Out { epoch: self.schedule.epoch(no) };
         let ticket = self.free.pop().unwrap_or_else(|| {
-            self.out.push(out);
+            self.out.push(None);
             (self.out.len() - 1) as u32
         });
-        self.out[ticket as usize] = out;
+        self.out[ticket as usize] = Some(slot);
         let (class, attempts) = (lane.class().0, it.attempts + 1);
         let record = Record { id: it.id.0 as u64, destination: no.0, class, attempts, due: it.due };
         Claim { record, ticket }
@@ -84,17 +96,11 @@ impl Gated {
 
     /// As the engine's report: what the answer says about the destination. The rows written for
     /// a refusal: lease, due row, record, and the gate's when it changed.
-    fn learn(&mut self, no: DestNo, out: Out, answer: Answer, due: Option<Timestamp>, now: Now) {
-        let health = match answer.reply {
-            Reply::Delivered => Health::Success,
-            Reply::Refused(_) => Health::Silent,
-            Reply::Failed => Health::Answered,
-        };
-        self.schedule.learn(no, out.epoch, health, now.wall);
-        let Some(until) = due.filter(|_| matches!(answer.reply, Reply::Refused(_))) else { return };
-        self.schedule.refused(no, out.epoch);
-        self.schedule.hold(no, Hold { until, reason: HoldReason::RateLimited }, false, now);
-        self.effort.rows_rewritten += 4;
+    fn learn(&mut self, slot: Slot, answer: Answer, due: Option<Timestamp>, now: Now) {
+        let admission = self.schedule.release(slot, now);
+        let seen = seen(answer, due);
+        self.effort.rows_rewritten += if seen.refused { 4 } else { 0 };
+        self.schedule.learn(&admission, &seen, now);
     }
 
     fn insert(&mut self, record: Record, now: Now) {
@@ -131,22 +137,25 @@ impl Order for Gated {
         self.schedule.wake(now);
         loop {
             match self.schedule.pick(now) {
-                Pick::Claim { destination, lane, entry, .. } => {
-                    return Some(self.take(destination, lane, entry));
+                Pick::Claim { destination, lane, entry, slot, .. } => {
+                    return Some(self.take(destination, lane, entry, slot));
                 }
-                Pick::Page { destination, lane, after } => self.page(destination, lane, after, now),
-                Pick::Nothing => return None,
+                Pick::Page { destination, lane, after, rows } => {
+                    self.page((destination, lane), after, rows, now);
+                }
+                Pick::Nothing => {
+                    self.schedule.take_changed();
+                    return None;
+                }
             }
         }
     }
 
     fn done(&mut self, claim: Claim, answer: Answer, now: Now) {
-        let no = DestNo(claim.record.destination);
-        let out = self.out[claim.ticket as usize];
+        let slot = self.out[claim.ticket as usize].take().expect("a ticket is for one slot");
         self.free.push(claim.ticket);
-        self.schedule.release(no, false, now);
         let due = retry(&claim.record, answer.reply, now.wall);
-        self.learn(no, out, answer, due, now);
+        self.learn(slot, answer, due, now);
         if let Some(due) = due {
             self.insert(Record { due, ..claim.record }, now);
         }
@@ -157,12 +166,42 @@ impl Order for Gated {
     }
 
     fn clock_stepped(&mut self, now: Now) {
-        self.schedule.clock_stepped(now);
+        let expected = self.base.wall.plus(now.mono.since(self.base.mono));
+        self.base = now;
+        self.schedule.clock_stepped(now.wall.since(expected), now);
     }
 
     fn effort(&self) -> Effort {
-        self.effort
+        Effort { visits: self.schedule.visits().0, ..self.effort }
     }
+}
+
+fn settings(it: &Destination) -> GateSettings {
+    GateSettings {
+        tenant: TenantNo(it.tenant),
+        weight: 1,
+        state: DestinationState::Active,
+        max: CAP,
+        adaptive: false,
+        rate: None,
+    }
+}
+
+/// What was kept of a destination that has answered in the run before.
+fn memory(it: &Destination) -> GateMemory {
+    let latency = it.known.then_some(Millis(QUICK));
+    GateMemory { latency, limit: if it.known { CAP } else { 0 }, ..GateMemory::default() }
+}
+
+fn seen(answer: Answer, due: Option<Timestamp>) -> Seen {
+    let (result, asked) = match answer.reply {
+        Reply::Delivered => (AttemptResult::Success, None),
+        Reply::Refused(wait) => (AttemptResult::RateLimited, Some(wait)),
+        Reply::Failed => (AttemptResult::ServerError, None),
+    };
+    let until = due.filter(|_| asked.is_some());
+    let hold = until.map(|until| Hold { until, reason: HoldReason::RateLimited });
+    Seen { result, latency: Some(answer.latency), hold, refused: hold.is_some(), asked }
 }
 
 fn entry(due: Timestamp, id: u64, attempts: u32) -> DueEntry {

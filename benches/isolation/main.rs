@@ -96,7 +96,9 @@ fn virtual_time(asked: &Asked) -> usize {
             let measured = quickest(order, case.name, &scene);
             report::tell(order, &scene, &measured);
             if order == "gate" {
-                missed += verdict(&(case.judge)(&scene, &measured));
+                let mut checks = (case.judge)(&scene, &measured);
+                checks.push(at_most("turns looked at a claim", visits(&measured), 2.0));
+                missed += verdict(&checks);
                 gates.push((case.name, measured));
             }
         }
@@ -113,9 +115,12 @@ fn quickest(order: &str, name: &str, scene: &Scene) -> Measured {
     runs.into_iter().min_by_key(|run| run.cpu).expect("there is one run at least")
 }
 
+fn visits(it: &Measured) -> f64 {
+    it.effort.visits as f64 / it.claims.max(1) as f64
+}
+
 fn measure(order: &str, scene: &Scene) -> Measured {
     let now = Now { wall: START, mono: Mono(0) };
-    let tenants: Vec<u32> = scene.destinations.iter().map(|it| it.tenant).collect();
     let mut fifo;
     let mut skip;
     let mut gate;
@@ -125,11 +130,11 @@ fn measure(order: &str, scene: &Scene) -> Measured {
             (&mut fifo, BASELINE_BUDGET)
         }
         "skip" => {
-            skip = skip::Skip::new(scene.slots, tenants.len(), START, scene.until);
+            skip = skip::Skip::new(scene.slots, scene.destinations.len(), START, scene.until);
             (&mut skip, BASELINE_BUDGET)
         }
         _ => {
-            gate = gate::Gated::new(scene.slots, &tenants, now);
+            gate = gate::Gated::new(scene.slots, &scene.destinations, now);
             (&mut gate, BUDGET)
         }
     };
