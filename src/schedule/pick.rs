@@ -46,12 +46,16 @@ impl Schedule {
         let cold = &self.turns[Pool::Cold.index()];
         let aside = || self.pools.has_clean_room() && cold.iter().any(Turns::has_aside);
         let band = || Pool::ALL.into_iter().any(|pool| self.next_band(pool).is_some());
-        !self.stopped && free && (suspects || band() || aside())
+        let returned = !self.returned.is_empty();
+        !self.stopped && (returned || free && (suspects || band() || aside()))
     }
 
     /// The next claim. Each turn that comes to nothing leaves its ring, until an event brings it
     /// back: turns looked at are bounded by events, never by what waits.
     pub fn pick(&mut self, now: Now) -> Pick {
+        for no in std::mem::take(&mut self.returned) {
+            self.activate(no, now);
+        }
         while !self.stopped {
             let back = self.bring_back_one() | self.resume(now);
             let band = Pool::ALL.into_iter().find_map(|pool| Some((pool, self.next_band(pool)?)));

@@ -184,10 +184,14 @@ impl Pools {
         self.totals[pool.index()].all
     }
 
+    /// Slots that the other pools do not have.
+    fn left(&self, pool: Pool) -> u32 {
+        self.slots.saturating_sub(self.in_flight() - self.used(pool))
+    }
+
     /// Requests that a pool may have out, given what the others have.
     pub(super) fn capacity(&self, pool: Pool) -> u32 {
-        let others = self.in_flight() - self.used(pool);
-        let free = self.slots.saturating_sub(others);
+        let free = self.left(pool);
         match (&self.parts, pool) {
             (None, Pool::Fast) => self.slots,
             (None, Pool::Cold | Pool::Slow) => 0,
@@ -197,6 +201,13 @@ impl Pools {
                 free.saturating_sub(parts.guard.saturating_sub(self.used(Pool::Cold)))
             }
         }
+    }
+
+    /// Of that, what a band may have with all others: it leaves the last part to heavier classes.
+    /// In the fast pool what is left for cold requests is of that part, not besides it.
+    fn most(&self, pool: Pool, band: usize, capacity: u32) -> u32 {
+        let whole = if pool == Pool::Fast { self.left(pool) } else { capacity };
+        capacity.min(whole - share(whole, self.trunks[band]))
     }
 
     /// Whether a band may have another slot of a pool.
@@ -212,7 +223,7 @@ impl Pools {
         }
         let retries = self.totals[pool.index()].retries;
         let reserved = !lane.is_first() && retries >= part(capacity, self.reserve);
-        if reserved || used >= capacity - share(capacity, self.trunks[band]) {
+        if reserved || used >= self.most(pool, band, capacity) {
             return Err(Barred::Reserved);
         }
         Ok(())
@@ -407,6 +418,14 @@ mod tests {
         assert_eq!(fill(&mut pools, Pool::Cold, Lane(2)).len(), 19);
         assert_eq!(fill(&mut pools, Pool::Cold, URGENT).len(), 6);
         assert_eq!(pools.admits(Pool::Cold, URGENT), Err(Barred::Full));
+    }
+
+    #[test]
+    fn what_is_left_for_cold_requests_is_left_for_heavier_classes_too() {
+        let mut pools = pools(1_000);
+        assert_eq!(fill(&mut pools, Pool::Fast, Lane(2)).len(), 950);
+        assert_eq!(fill(&mut pools, Pool::Fast, URGENT).len(), 19);
+        assert_eq!(fill(&mut pools, Pool::Cold, URGENT).len(), 31);
     }
 
     #[test]
