@@ -2,7 +2,7 @@
 
 use super::fair::{Turn, Turns, tags};
 use super::gate::Taken;
-use super::pool::{Permit, Pool, Slot};
+use super::pool::{Barred, Permit, Pool, Slot};
 use super::{Schedule, bits, index};
 use crate::model::{DeliveryId, DestNo, DueEntry, Lane, TenantNo};
 use crate::time::{Millis, Now, Timestamp};
@@ -87,8 +87,14 @@ impl Schedule {
         let passes = &self.passes[pool.index()];
         let lane = |band: usize| Lane(u8::try_from(band).expect("lanes are few"));
         bits(passes.ready)
-            .filter(|band| self.pools.admits(pool, lane(*band)).is_ok())
+            .filter(|band| self.admits(pool, lane(*band)).is_ok())
             .min_by_key(|band| passes.bands[*band])
+    }
+
+    /// Whether a band may have another slot of a pool. What nobody waits for is lent.
+    pub(super) fn admits(&self, pool: Pool, lane: Lane) -> Result<(), Barred> {
+        let waits = |pool: Pool| self.passes[pool.index()].ready != 0;
+        self.pools.admits(pool, lane, !waits(Pool::Slow) && !waits(Pool::Fast))
     }
 
     /// One turn: None when nothing could be sent for it.
