@@ -49,6 +49,9 @@ const ROW_BYTES: u64 = 1_500;
 const FRESH_PER_SECOND: u64 = 100;
 const FRESH_FOR: Duration = Duration::from_secs(10);
 const HOST: &str = "bench";
+/// Nothing is wrong with these, and something is due there: they have the first number, whose
+/// lane is the first to be found, and the last.
+const FIRST: &str = "first";
 const VICTIM: &str = "victim";
 
 /// One file after the other, of the same destinations and more and more rows.
@@ -165,9 +168,8 @@ fn destinations(size: Size, now: Timestamp) -> Vec<Command> {
         settings: Box::new(settings(tenant)),
         expect: Expect::Anything,
     };
-    let mut all: Vec<Command> =
-        (0..size.destinations).map(|no| put(destination(no), no % size.tenants)).collect();
-    // The last number: its lane is the last to be found.
+    let mut all = vec![put(name(FIRST), size.tenants)];
+    all.extend((0..size.destinations).map(|no| put(destination(no), no % size.tenants)));
     all.push(put(name(VICTIM), size.tenants));
     let held = (0..size.destinations).step_by(2);
     all.extend(held.map(|no| Command::Hold { name: destination(no), until }));
@@ -195,10 +197,12 @@ fn settings(tenant: u64) -> Destination {
 }
 
 /// The `n`th row: of every two destinations the first is held, and the second's are due later.
+/// The last rows are due at once.
 fn row(n: u64, size: Size, now: Timestamp) -> NewDelivery {
-    let Some(no) = (n < size.rows).then(|| n * size.destinations / size.rows) else {
-        return fresh(name(VICTIM));
-    };
+    if n >= size.rows {
+        return fresh(name(if n == size.rows { FIRST } else { VICTIM }));
+    }
+    let no = n * size.destinations / size.rows;
     let later = (no % 2 == 1).then(|| now.plus(Millis::seconds(3_600)));
     NewDelivery { not_before: later, ..fresh(destination(no)) }
 }
@@ -227,16 +231,18 @@ pub(crate) fn reopen(arguments: &[String]) {
     let began = Instant::now();
     let (engine, store) = open(path, clock.now(), 2);
     let engine_open = began.elapsed();
-    let mut server = Server { engine, clock, dispatched: Vec::new(), claims: 0 };
+    let mut server = Server { engine, clock, dispatched: Vec::new(), claims: 0, counting: true };
     while server.dispatched.is_empty() {
         server.step(vec![]);
     }
     let first = began.elapsed();
+    let last = server.until_it_is_last(began);
     let heads = server.until_heads_are_known(began);
     let at_heads = memory();
     say("file open", store);
     say("engine open", engine_open);
     say("first dispatch", first);
+    say("dispatch to the last destination", last);
     say("all heads known", heads);
     let live = server.live();
     say("all rows counted, after that", live.counted);
@@ -274,6 +280,8 @@ struct Server {
     clock: Clock,
     dispatched: Vec<Dispatch>,
     claims: u64,
+    /// As was last published.
+    counting: bool,
 }
 
 /// What came of fresh work.
@@ -310,7 +318,16 @@ impl Server {
         let batch = Batch { reports, accepts, file_bytes: u64::MAX, ..Batch::default() };
         let step = self.engine.step(now, batch).unwrap();
         self.claims += step.dispatches.len() as u64;
+        self.counting = step.live.map_or(self.counting, |live| live.counting);
         self.dispatched = step.dispatches;
+    }
+
+    /// Steps until something is dispatched besides the first.
+    fn until_it_is_last(&mut self, began: Instant) -> Duration {
+        while self.claims < 2 {
+            self.step(vec![]);
+        }
+        began.elapsed()
     }
 
     /// Steps until the engine says that it knows the head of every lane.
@@ -329,8 +346,7 @@ impl Server {
             self.step(vec![]);
         }
         let began = Instant::now();
-        let counting = |it: &mut Server| it.engine.live(it.clock.now()).counting;
-        self.take_fresh(&mut run, counting);
+        self.take_fresh(&mut run, |it| it.counting);
         run.counted = began.elapsed();
         let (before, claims, examined, began) = (cpu(), self.claims, self.examined(), Instant::now());
         self.take_fresh(&mut run, |_| began.elapsed() < FRESH_FOR);
@@ -343,7 +359,7 @@ impl Server {
         self.engine.live(self.clock.now()).figures.rows_examined
     }
 
-    fn take_fresh(&mut self, run: &mut LiveRun, more: impl Fn(&mut Server) -> bool) {
+    fn take_fresh(&mut self, run: &mut LiveRun, more: impl Fn(&Server) -> bool) {
         let began = Instant::now();
         let every = Duration::from_secs(1) / FRESH_PER_SECOND as u32;
         let mut next = Duration::ZERO;
