@@ -2,7 +2,8 @@
 //! same workloads, in virtual time; and the engine on a real file of millions of rows.
 //!
 //! `cargo bench --bench isolation` runs all; `-- W1 W3` picks; `-- file --rows 1000000` sets how
-//! many rows the file has, `--seed N` the seed, `--orders gate` the orders. Only what is
+//! many rows the file has (and `--destinations`, `--tenants`), `-- file --series` makes files of
+//! ten thousand to ten million, `--seed N` sets the seed, `--orders gate` the orders. Only what is
 //! measured in one run on one machine may be compared.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
@@ -42,7 +43,9 @@ struct Asked {
     names: Vec<String>,
     orders: Vec<String>,
     seed: u64,
-    rows: u64,
+    size: file::Size,
+    /// Files of all sizes, one after the other.
+    series: bool,
 }
 
 fn main() {
@@ -54,7 +57,7 @@ fn main() {
     println!("seed {}; skip's rows are counted and not read: its us/claim leaves them out", asked.seed);
     let mut missed = virtual_time(&asked);
     if asked.wants("file") || asked.wants("W11") {
-        missed += file::run(asked.rows);
+        missed += if asked.series { file::series(asked.size) } else { file::run(asked.size).0 };
     }
     println!("\n{missed} targets missed");
 }
@@ -67,14 +70,21 @@ fn asked(arguments: &[String]) -> Asked {
     let number = |flag: &str, otherwise| value(flag).map_or(otherwise, |text| text.parse().unwrap());
     let orders = value("--orders").unwrap_or_else(|| "fifo,skip,gate".into());
     let is_value = |place: &usize| {
-        *place > 0 && arguments[*place - 1].starts_with("--") && arguments[*place - 1] != "--bench"
+        *place > 0
+            && arguments[*place - 1].starts_with("--")
+            && !["--bench", "--series"].contains(&arguments[*place - 1].as_str())
     };
     let names = (0..arguments.len()).filter(|place| !arguments[*place].starts_with('-') && !is_value(place));
     Asked {
         names: names.map(|place| arguments[place].clone()).collect(),
         orders: orders.split(',').map(str::to_owned).collect(),
         seed: number("--seed", 7),
-        rows: number("--rows", file::ROWS),
+        size: file::Size {
+            rows: number("--rows", file::ROWS),
+            destinations: number("--destinations", 10_000),
+            tenants: number("--tenants", 1_000),
+        },
+        series: arguments.iter().any(|word| word == "--series"),
     }
 }
 
@@ -96,7 +106,9 @@ fn virtual_time(asked: &Asked) -> usize {
             let measured = quickest(order, case.name, &scene);
             report::tell(order, &scene, &measured);
             if order == "gate" {
-                missed += verdict(&(case.judge)(&scene, &measured));
+                let mut checks = (case.judge)(&scene, &measured);
+                checks.push(at_most("turns looked at a claim", visits(&measured), 2.0));
+                missed += verdict(&checks);
                 gates.push((case.name, measured));
             }
         }
@@ -113,9 +125,12 @@ fn quickest(order: &str, name: &str, scene: &Scene) -> Measured {
     runs.into_iter().min_by_key(|run| run.cpu).expect("there is one run at least")
 }
 
+fn visits(it: &Measured) -> f64 {
+    it.effort.visits as f64 / it.claims.max(1) as f64
+}
+
 fn measure(order: &str, scene: &Scene) -> Measured {
     let now = Now { wall: START, mono: Mono(0) };
-    let tenants: Vec<u32> = scene.destinations.iter().map(|it| it.tenant).collect();
     let mut fifo;
     let mut skip;
     let mut gate;
@@ -125,11 +140,11 @@ fn measure(order: &str, scene: &Scene) -> Measured {
             (&mut fifo, BASELINE_BUDGET)
         }
         "skip" => {
-            skip = skip::Skip::new(scene.slots, tenants.len(), START, scene.until);
+            skip = skip::Skip::new(scene.slots, scene.destinations.len(), START, scene.until);
             (&mut skip, BASELINE_BUDGET)
         }
         _ => {
-            gate = gate::Gated::new(scene.slots, &tenants, now);
+            gate = gate::Gated::new(scene.slots, &scene.destinations, now);
             (&mut gate, BUDGET)
         }
     };

@@ -54,6 +54,8 @@ pub(crate) struct Effort {
     pub(crate) rows_examined: u64,
     /// Rows written because of a 429.
     pub(crate) rows_rewritten: u64,
+    /// Turns that were looked at, where an order has turns.
+    pub(crate) visits: u64,
 }
 
 /// A scheduler, driven in virtual time.

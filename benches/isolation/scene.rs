@@ -36,6 +36,8 @@ pub(crate) struct Destination {
     pub(crate) tenant: u32,
     pub(crate) group: u8,
     pub(crate) receiver: Receiver,
+    /// How long it took to answer before the run; None: it was never seen.
+    pub(crate) known: Option<u64>,
 }
 
 /// Rows that wait when the run begins: so many for each of these destinations.
@@ -120,19 +122,30 @@ impl Scene {
         let first = self.destinations.len() as u32;
         let tenant = self.destinations.iter().map(|it| it.tenant + 1).max().unwrap_or(0);
         for n in 0..count {
-            self.destinations.push(Destination { tenant: tenant + n % tenants, group, receiver });
+            let tenant = tenant + n % tenants;
+            self.destinations.push(Destination { tenant, group, receiver, known: None });
         }
         first
     }
 
-    /// So many rows wait for each destination from `TROUBLE` on.
+    /// These have answered before the run, after so long.
+    pub(crate) fn know(&mut self, first: u32, destinations: u32, took: u64) {
+        let known = &mut self.destinations[first as usize..][..destinations as usize];
+        known.iter_mut().for_each(|it| it.known = Some(took));
+    }
+
+    /// So many rows wait for each destination from `TROUBLE` on. Who has had an attempt is known.
     pub(crate) fn wave(&mut self, first: u32, destinations: u32, each: u32, attempts: u32) {
+        if attempts > 0 {
+            self.know(first, destinations, QUICK);
+        }
         self.backlog.push(Backlog { first, destinations, each, class: 1, attempts, due: TROUBLE });
     }
 
     /// One delivery to each destination before the trouble, spread over two seconds, so that
-    /// they are known.
+    /// they are known, and allowed more than a first few requests.
     pub(crate) fn greet(&mut self, first: u32, destinations: u32) {
+        self.know(first, destinations, QUICK);
         self.arrivals.extend((0..destinations).map(|n| greeting(first, destinations, n)));
     }
 

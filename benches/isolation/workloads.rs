@@ -40,7 +40,9 @@ pub(crate) fn all() -> Vec<Case> {
     all.push(case("W2", "noisy tenant, 1 M fresh", noisy, judge_noisy));
     all.push(case("W2", "five tenants with work always", |_| equals(), judge_equals));
     all.push(case("W3", "retry wave, 1 M", wave, judge_wave));
-    all.push(case("W4", "5,000 slow receivers", slow, judge_slow));
+    all.push(case("W4", "5,000 slow receivers", |seed| slow(seed, SLOW), judge_slow));
+    let sudden = "the same, and half of them were quick until then";
+    all.push(case("W4", sudden, |seed| slow(seed, QUICK), judge_slow));
     for (about, destinations, each) in
         [("100 k new destinations", 100_000, 1), ("the same to 100", 100, 1_000)]
     {
@@ -184,11 +186,15 @@ fn judge_wave(scene: &Scene, it: &Measured) -> Vec<Check> {
     ]
 }
 
-fn add_slow(scene: &mut Scene) {
+/// How long a slow receiver takes.
+const SLOW: u64 = 30_000;
+
+/// Slow receivers: half of them known, which took `before` until now, and half never seen.
+fn add_slow(scene: &mut Scene, before: u64) {
     let slow = scene.group("slow", false);
-    let receiver = Receiver::SlowFrom { from: TROUBLE, takes: 30_000 };
+    let receiver = Receiver::SlowFrom { from: TROUBLE, takes: SLOW };
     let known = scene.destinations(slow, 2_500, 50, receiver);
-    scene.greet(known, 2_500);
+    scene.know(known, 2_500, before);
     scene.wave(known, 2_500, 20, 0);
     let never = scene.destinations(slow, 2_500, 50, receiver);
     scene.wave(never, 2_500, 20, 0);
@@ -207,7 +213,7 @@ fn add_newcomers(scene: &mut Scene, per_second: u64) {
     }));
 }
 
-fn slow(seed: u64) -> Scene {
+fn slow(seed: u64, before: u64) -> Scene {
     let mut scene = Scene::new(FEW, TROUBLE + 120_000);
     let until = scene.until;
     for (name, victim, destinations, rate) in [("known", true, 10, 50.0), ("fast", false, 200, 2_500.0)] {
@@ -217,7 +223,7 @@ fn slow(seed: u64) -> Scene {
         scene.flow(seed, rate, (3_000, until), (first, destinations), 1);
     }
     add_newcomers(&mut scene, 10);
-    add_slow(&mut scene);
+    add_slow(&mut scene, before);
     ready(scene)
 }
 
@@ -233,7 +239,8 @@ fn cold(destinations: u32, each: u32) -> Scene {
     let mut scene = Scene::new(ALL, TROUBLE + 60_000);
     let group = scene.group("new", false);
     let first = scene.destinations(group, destinations, destinations.min(10_000), Receiver::Healthy(QUICK));
-    scene.wave(first, destinations, each, 0);
+    let new = |n: u32| Arrival { at: TROUBLE, destination: first + n, class: 1, not_before: 0 };
+    scene.arrivals.extend((0..each).flat_map(|_| (0..destinations).map(new)));
     ready(scene)
 }
 
@@ -297,7 +304,7 @@ fn everything(seed: u64) -> Scene {
     add_quiet(&mut scene, seed, 1_000.0);
     add_noisy(&mut scene, 1_000);
     add_wave(&mut scene);
-    add_slow(&mut scene);
+    add_slow(&mut scene, SLOW);
     ready(scene)
 }
 

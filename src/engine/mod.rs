@@ -223,6 +223,12 @@ impl Engine {
         self.core.schedule.audit(now)
     }
 
+    /// True while steps still find the lanes that the file was opened with.
+    #[must_use]
+    pub fn is_finding(&self) -> bool {
+        self.core.schedule.is_finding()
+    }
+
     /// The region that every delivery carries.
     #[must_use]
     pub fn region(&self) -> &Name {

@@ -61,7 +61,7 @@ impl Schedule {
         for pool in Pool::ALL.into_iter().filter(|_| !self.stopped) {
             for band in bits(self.passes[pool.index()].ready) {
                 let lane = Lane(u8::try_from(band).expect("lanes are few"));
-                if self.pools.admits(pool, lane).is_ok() {
+                if self.admits(pool, lane).is_ok() {
                     return Err(format!("I12: {pool:?} has a slot for {lane:?}, and something waits for it"));
                 }
             }

@@ -15,8 +15,8 @@ pub(super) type Tag = u64;
 
 /// Tag units of a slot-millisecond at weight 1, so that weights up to a thousand divide well.
 const TAG_UNIT: u64 = 1_024;
-/// Tenants that wait for nothing are forgotten once there are so many of them, and twice as many
-/// as those that wait.
+/// Tenants that wait for nothing and owe nothing are forgotten once there are so many tenants,
+/// and twice as many as were left the last time: each is looked at a bounded number of times.
 const FORGET_FROM: usize = 64;
 
 /// What `cost` slot-milliseconds are at a weight.
@@ -36,6 +36,8 @@ pub(super) struct Turns {
     aside: BTreeMap<u64, (Tag, TenantNo)>,
     /// Numbers those that come.
     serial: u64,
+    /// Tenants that were left when some were last forgotten.
+    left: usize,
 }
 
 /// A tenant's destinations, in turn.
@@ -184,6 +186,7 @@ impl Turns {
     pub(super) fn settle(&mut self) {
         if self.order.is_empty() && self.aside.is_empty() && !self.tenants.is_empty() {
             self.tenants.clear();
+            self.left = 0;
         }
     }
 
@@ -209,10 +212,10 @@ impl Turns {
 
     /// Forgets tenants that wait for nothing and owe nothing, when they are many.
     fn forget(&mut self) {
-        let waiting = self.order.len() + self.aside.len();
-        if self.tenants.len() > FORGET_FROM + 2 * waiting {
+        if self.tenants.len() > FORGET_FROM.max(2 * self.left) {
             let now = self.virtual_time;
             self.tenants.retain(|_, queue| !queue.ring.is_empty() || queue.finish > now);
+            self.left = self.tenants.len();
         }
     }
 }
@@ -300,6 +303,27 @@ mod tests {
         turns.charge(tenant(0), 100);
         let charged = serve(&mut turns, 20, |_| 10);
         assert_eq!((charged[&0], charged[&1]), (50, 150));
+    }
+
+    /// I19: waves of new tenants leave nothing behind, though each owes something when it goes;
+    /// and all are looked at only when they have doubled.
+    #[test]
+    fn who_waits_for_nothing_is_forgotten() {
+        let mut turns = Turns::default();
+        let mut times = 0;
+        for wave in 0..20 {
+            (0..1_000).for_each(|n| turns.join(tenant(wave * 1_000 + n), DestNo(n)));
+            // One that always comes again, so that virtual time goes on.
+            turns.join(tenant(u32::MAX), DestNo(1_000));
+            while let Some(turn) = turns.next() {
+                turns.destination(&turn).expect("it has a destination");
+                let before = turns.left;
+                turns.served(turn, 10);
+                times += u32::from(turns.left != before);
+            }
+            assert!(turns.tenants.len() <= 4_000, "{} after {wave}", turns.tenants.len());
+        }
+        assert!(times <= 60, "looked at all of them {times} times");
     }
 
     #[test]

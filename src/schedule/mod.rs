@@ -80,6 +80,9 @@ pub struct Schedule {
     finding: bool,
     /// Nothing more is claimed.
     stopped: bool,
+    /// Gates whose slots came back: looked at by the next pick, once what came is learnt, so that
+    /// nothing gets a turn that a refusal has just shut.
+    returned: Vec<DestNo>,
     counts: Counts,
     /// Gates whose memory is to be stored.
     changed: BTreeSet<DestNo>,
@@ -125,6 +128,7 @@ impl Schedule {
             suspended: VecDeque::new(),
             finding: false,
             stopped: false,
+            returned: Vec::new(),
             counts: Counts::default(),
             changed: BTreeSet::new(),
             visits: 0,
@@ -293,7 +297,7 @@ impl Schedule {
         if !self.pools.is_slow(permit.tenant) {
             self.cleared(permit.tenant);
         }
-        self.activate(permit.no, now);
+        self.returned.push(permit.no);
         Admission { destination: permit.no, epoch: permit.epoch, in_flight, started: permit.started }
     }
 

@@ -2,7 +2,7 @@
 
 use super::fair::{Turn, Turns, tags};
 use super::gate::Taken;
-use super::pool::{Permit, Pool, Slot};
+use super::pool::{Barred, Permit, Pool, Slot};
 use super::{Schedule, bits, index};
 use crate::model::{DeliveryId, DestNo, DueEntry, Lane, TenantNo};
 use crate::time::{Millis, Now, Timestamp};
@@ -46,12 +46,16 @@ impl Schedule {
         let cold = &self.turns[Pool::Cold.index()];
         let aside = || self.pools.has_clean_room() && cold.iter().any(Turns::has_aside);
         let band = || Pool::ALL.into_iter().any(|pool| self.next_band(pool).is_some());
-        !self.stopped && free && (suspects || band() || aside())
+        let returned = !self.returned.is_empty();
+        !self.stopped && (returned || free && (suspects || band() || aside()))
     }
 
     /// The next claim. Each turn that comes to nothing leaves its ring, until an event brings it
     /// back: turns looked at are bounded by events, never by what waits.
     pub fn pick(&mut self, now: Now) -> Pick {
+        for no in std::mem::take(&mut self.returned) {
+            self.activate(no, now);
+        }
         while !self.stopped {
             let back = self.bring_back_one() | self.resume(now);
             let band = Pool::ALL.into_iter().find_map(|pool| Some((pool, self.next_band(pool)?)));
@@ -83,8 +87,14 @@ impl Schedule {
         let passes = &self.passes[pool.index()];
         let lane = |band: usize| Lane(u8::try_from(band).expect("lanes are few"));
         bits(passes.ready)
-            .filter(|band| self.pools.admits(pool, lane(*band)).is_ok())
+            .filter(|band| self.admits(pool, lane(*band)).is_ok())
             .min_by_key(|band| passes.bands[*band])
+    }
+
+    /// Whether a band may have another slot of a pool. What nobody waits for is lent.
+    pub(super) fn admits(&self, pool: Pool, lane: Lane) -> Result<(), Barred> {
+        let waits = |pool: Pool| self.passes[pool.index()].ready != 0;
+        self.pools.admits(pool, lane, !waits(Pool::Slow) && !waits(Pool::Fast))
     }
 
     /// One turn: None when nothing could be sent for it.

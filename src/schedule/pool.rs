@@ -2,7 +2,8 @@
 //!
 //! Three pools (SCHEDULER.md 3.5): *cold* for destinations of which nothing is known, *slow* for
 //! those that take long, *fast* for the rest, which may borrow what the others do not use because
-//! it gives it back soon. In each, retries and lower classes leave a part to the others.
+//! it gives it back soon. *Cold* may borrow what nobody waits for, as far as *slow* could take it
+//! over. In each, retries and lower classes leave a part to the others.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -184,10 +185,14 @@ impl Pools {
         self.totals[pool.index()].all
     }
 
+    /// Slots that the other pools do not have.
+    fn left(&self, pool: Pool) -> u32 {
+        self.slots.saturating_sub(self.in_flight() - self.used(pool))
+    }
+
     /// Requests that a pool may have out, given what the others have.
     pub(super) fn capacity(&self, pool: Pool) -> u32 {
-        let others = self.in_flight() - self.used(pool);
-        let free = self.slots.saturating_sub(others);
+        let free = self.left(pool);
         match (&self.parts, pool) {
             (None, Pool::Fast) => self.slots,
             (None, Pool::Cold | Pool::Slow) => 0,
@@ -199,9 +204,32 @@ impl Pools {
         }
     }
 
-    /// Whether a band may have another slot of a pool.
-    pub(super) fn admits(&self, pool: Pool, lane: Lane) -> Result<(), Barred> {
-        let (used, capacity) = (self.used(pool), self.capacity(pool));
+    /// Of that, what a band may have with all others: it leaves the last part to heavier classes.
+    /// In the fast pool what is left for cold requests is of that part, not besides it.
+    fn most(&self, pool: Pool, band: usize, capacity: u32) -> u32 {
+        let whole = if pool == Pool::Fast { self.left(pool) } else { capacity };
+        capacity.min(whole - share(whole, self.trunks[band]))
+    }
+
+    /// Cold requests that may be out while nobody waits for another pool: no more than *slow*
+    /// could take over, should none be answered, without the part that it keeps for tenants with
+    /// nothing slow out.
+    fn lent(&self) -> u32 {
+        let capacity = self.capacity(Pool::Cold);
+        let Some(parts) = &self.parts else { return capacity };
+        let spare = (parts.slow_most - parts.clean).saturating_sub(self.used(Pool::Slow));
+        spare.min(self.left(Pool::Cold)).max(capacity)
+    }
+
+    /// Cold requests beyond their own part.
+    fn borrowed(&self) -> u32 {
+        self.parts.as_ref().map_or(0, |parts| self.used(Pool::Cold).saturating_sub(parts.cold))
+    }
+
+    /// Whether a band may have another slot of a pool; `lending` while nobody waits for another.
+    pub(super) fn admits(&self, pool: Pool, lane: Lane, lending: bool) -> Result<(), Barred> {
+        let lends = lending && pool == Pool::Cold;
+        let (used, capacity) = (self.used(pool), if lends { self.lent() } else { self.capacity(pool) });
         let band = usize::from(lane.0);
         if used >= capacity {
             return Err(Barred::Full);
@@ -212,7 +240,7 @@ impl Pools {
         }
         let retries = self.totals[pool.index()].retries;
         let reserved = !lane.is_first() && retries >= part(capacity, self.reserve);
-        if reserved || used >= capacity - share(capacity, self.trunks[band]) {
+        if reserved || used >= self.most(pool, band, capacity) {
             return Err(Barred::Reserved);
         }
         Ok(())
@@ -287,7 +315,9 @@ impl Pools {
         self.ageing.pop_front();
         let before = self.permits[place]?;
         let mut after = Permit { charged: charged(&before), ..before };
-        let room = self.parts.as_ref().is_some_and(|parts| self.used(Pool::Slow) < parts.slow_most);
+        // A cold request that moves gives back what it borrowed.
+        let taken = self.used(Pool::Slow) + self.borrowed() - u32::from(self.gives_back(&before));
+        let room = self.parts.as_ref().is_some_and(|parts| taken < parts.slow_most);
         if before.pool != Pool::Slow && room {
             after.pool = Pool::Slow;
             self.leave(&before);
@@ -295,6 +325,10 @@ impl Pools {
         }
         self.permits[place] = Some(after);
         Some(before)
+    }
+
+    fn gives_back(&self, permit: &Permit) -> bool {
+        permit.pool == Pool::Cold && self.borrowed() > 0
     }
 
     /// When the next request turns slow.
@@ -327,7 +361,8 @@ impl Pools {
         };
         let totals = used.each_ref().map(total);
         let fits = self.parts.as_ref().is_none_or(|parts| {
-            self.used(Pool::Slow) <= parts.slow_most && self.used(Pool::Cold) <= parts.cold
+            // F4: what is proven to be fast has the rest.
+            self.used(Pool::Slow) + self.borrowed() <= parts.slow_most
         });
         let sums = used == self.used && totals == self.totals && slow == self.slow_by_tenant;
         sums && fits && self.in_flight() <= self.slots
@@ -373,8 +408,12 @@ mod tests {
 
     /// Takes as many slots as are given.
     fn fill(pools: &mut Pools, pool: Pool, lane: Lane) -> Vec<Slot> {
+        fill_lending(pools, pool, lane, false)
+    }
+
+    fn fill_lending(pools: &mut Pools, pool: Pool, lane: Lane, lending: bool) -> Vec<Slot> {
         let mut slots = Vec::new();
-        while pools.admits(pool, lane).is_ok() {
+        while pools.admits(pool, lane, lending).is_ok() {
             slots.push(pools.take(permit(pool, lane, 0)));
             assert!(pools.is_sound());
         }
@@ -397,30 +436,59 @@ mod tests {
         assert_eq!(fill(&mut pools, Pool::Fast, URGENT).len(), 80);
     }
 
+    /// F4: whatever comes of what was borrowed, three eighths are left to the fast pool.
+    #[test]
+    fn cold_borrows_what_slow_could_take_over() {
+        let mut pools = pools(128);
+        assert_eq!(fill_lending(&mut pools, Pool::Cold, URGENT, true).len(), 48);
+        assert_eq!(fill(&mut pools, Pool::Slow, URGENT).len(), 32);
+        assert_eq!(fill(&mut pools, Pool::Fast, URGENT).len(), 48);
+        while pools.age(Mono(2_000), |_| 0).is_some() {
+            assert!(pools.is_sound());
+        }
+        assert_eq!((pools.used(Pool::Cold), pools.used(Pool::Slow), pools.used(Pool::Fast)), (16, 64, 48));
+        assert_eq!(pools.admits(Pool::Cold, URGENT, true), Err(Barred::Full));
+    }
+
+    #[test]
+    fn cold_borrows_nothing_that_slow_has() {
+        let mut pools = pools(128);
+        assert_eq!(fill(&mut pools, Pool::Slow, URGENT).len(), 32);
+        assert_eq!(fill_lending(&mut pools, Pool::Cold, URGENT, true).len(), 16);
+    }
+
     /// I6: retries leave a part of each pool free, and so do lower classes.
     #[test]
     fn i6_retries_and_lower_classes_leave_a_part() {
         let mut pools = pools(1_000);
         assert_eq!(fill(&mut pools, Pool::Cold, RETRY).len(), 87);
-        assert_eq!(pools.admits(Pool::Cold, RETRY), Err(Barred::Reserved));
+        assert_eq!(pools.admits(Pool::Cold, RETRY, false), Err(Barred::Reserved));
         assert_eq!(fill(&mut pools, Pool::Cold, BULK).len(), 13, "100 of 125 are taken then");
         assert_eq!(fill(&mut pools, Pool::Cold, Lane(2)).len(), 19);
         assert_eq!(fill(&mut pools, Pool::Cold, URGENT).len(), 6);
-        assert_eq!(pools.admits(Pool::Cold, URGENT), Err(Barred::Full));
+        assert_eq!(pools.admits(Pool::Cold, URGENT, false), Err(Barred::Full));
+    }
+
+    #[test]
+    fn what_is_left_for_cold_requests_is_left_for_heavier_classes_too() {
+        let mut pools = pools(1_000);
+        assert_eq!(fill(&mut pools, Pool::Fast, Lane(2)).len(), 950);
+        assert_eq!(fill(&mut pools, Pool::Fast, URGENT).len(), 19);
+        assert_eq!(fill(&mut pools, Pool::Cold, URGENT).len(), 31);
     }
 
     #[test]
     fn a_small_server_has_one_pool_and_no_band_starves() {
         let mut pools = pools(2);
         assert_eq!(pools.of(None, Pool::Fast), Pool::Fast);
-        assert_eq!(pools.admits(Pool::Cold, URGENT), Err(Barred::Full));
+        assert_eq!(pools.admits(Pool::Cold, URGENT, false), Err(Barred::Full));
         let first = pools.take(permit(Pool::Fast, RETRY, 0));
-        assert_eq!(pools.admits(Pool::Fast, RETRY), Err(Barred::Reserved));
-        assert_eq!(pools.admits(Pool::Fast, BULK), Ok(()));
+        assert_eq!(pools.admits(Pool::Fast, RETRY, false), Err(Barred::Reserved));
+        assert_eq!(pools.admits(Pool::Fast, BULK, false), Ok(()));
         let _second = pools.take(permit(Pool::Fast, BULK, 0));
-        assert_eq!(pools.admits(Pool::Fast, URGENT), Err(Barred::Full));
+        assert_eq!(pools.admits(Pool::Fast, URGENT, false), Err(Barred::Full));
         pools.release(first);
-        assert_eq!(pools.admits(Pool::Fast, RETRY), Ok(()));
+        assert_eq!(pools.admits(Pool::Fast, RETRY, false), Ok(()));
     }
 
     #[test]

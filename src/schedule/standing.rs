@@ -34,7 +34,7 @@ impl Schedule {
         if pool == Pool::Cold && turns.is_aside(tenant) {
             return Standing::Reserved;
         }
-        match (self.pools.admits(pool, lane), turns.ahead(tenant)) {
+        match (self.admits(pool, lane), turns.ahead(tenant)) {
             (Err(Barred::Reserved), _) => Standing::Reserved,
             (_, Some(ahead)) if ahead > 0 => Standing::TenantShare { ahead },
             (Err(Barred::Full), _) => Standing::Slots,

@@ -159,6 +159,19 @@ fn c122_what_is_held_is_not_looked_at() {
     assert_eq!(it.visits(), (10, 10), "the held one is never visited");
 }
 
+/// I20: what a refusal shuts gets no turn for the slot that came back with it.
+#[test]
+fn i20_a_refusal_is_not_looked_at_again() {
+    let mut it = schedule(1, 10);
+    (0..5).for_each(|id| put(&mut it, 0, id, at(0), at(0)));
+    assert_eq!(it.claims(at(0)).len(), 1);
+    it.refuse(0, at(5_000), at(100));
+    assert!(it.is_ready(), "what came back is to be looked at");
+    assert_eq!(it.claims(at(100)), []);
+    assert_eq!((it.visits(), it.is_ready()), ((1, 1), false));
+    assert_eq!(it.next_timer(), Some(Mono(5_000)));
+}
+
 /// C035, C033: nothing during the hold, then one, two, four.
 #[test]
 fn c033_c035_a_hold_ends_with_one_request_and_doubles() {
