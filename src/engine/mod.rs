@@ -223,6 +223,12 @@ impl Engine {
         self.core.schedule.audit(now)
     }
 
+    /// Who is next, to be looked at by tests and drills.
+    #[must_use]
+    pub fn schedule(&self) -> &Schedule {
+        &self.core.schedule
+    }
+
     /// The region that every delivery carries.
     #[must_use]
     pub fn region(&self) -> &Name {

@@ -192,6 +192,11 @@ impl Turns {
         !self.aside.is_empty()
     }
 
+    /// True when the tenant waits for its turn.
+    pub(super) fn has(&self, tenant: TenantNo) -> bool {
+        self.tenants.get(&tenant).is_some_and(|queue| queue.place == Place::InOrder)
+    }
+
     /// Every destination that is in a ring.
     pub(super) fn waiting(&self) -> impl Iterator<Item = DestNo> {
         self.tenants.values().flat_map(|queue| queue.ring.iter().copied())

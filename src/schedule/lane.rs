@@ -104,6 +104,11 @@ impl LaneQueue {
         }
     }
 
+    /// The rows that are kept, in order, and whether there may be more on disk.
+    pub(super) fn kept(&self) -> (impl Iterator<Item = &DueEntry>, bool) {
+        (self.front.iter(), self.more)
+    }
+
     /// Takes the first due row that was not interrupted, past those that were.
     pub(super) fn pop_unsuspected(&mut self, now: Timestamp) -> Option<DueEntry> {
         let place = self.front.iter().position(|entry| !entry.interrupted && entry.due <= now)?;

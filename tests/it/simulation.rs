@@ -42,9 +42,14 @@ fn checked(seed: u64) -> World {
 }
 
 fn seeds() -> u64 {
+    seeds_or(SEEDS)
+}
+
+/// How many seeds to run: `SIM_SEEDS`, or so many.
+pub(crate) fn seeds_or(plain: u64) -> u64 {
     #[expect(clippy::disallowed_methods, reason = "a test's own knob, not a setting of the program")]
     let asked = std::env::var("SIM_SEEDS");
-    asked.ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
+    asked.ok().and_then(|text| text.parse().ok()).unwrap_or(plain)
 }
 
 #[test]
