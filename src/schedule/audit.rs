@@ -151,11 +151,7 @@ fn waits(
         if times != u32::from(queue.in_ring) {
             return Err(format!("I12: {no:?} {lane:?} is in {times} rings, and in_ring is {}", queue.in_ring));
         }
-        let due = match queue.head() {
-            Head::Empty => continue,
-            Head::OnDisk => now.mono,
-            Head::At(entry) => now.mono_at(entry.due),
-        };
+        let Some(due) = queue.due().map(|due| now.mono_at(due)) else { continue };
         let timed = |at: Mono| gate.timer.is_some_and(|timer| timer <= at.plus(SLACK));
         let waited_for = match shut {
             Some(Shut::Event) => true,
@@ -181,8 +177,9 @@ fn small(no: DestNo, gate: &Gate, now: Now) -> Result<(), String> {
         Head::At(head) => now.mono_at(head.due).since(now.mono) > PARK_BEYOND,
         Head::Empty | Head::OnDisk => false,
     };
+    let asleep = gate.timer.is_none_or(|timer| timer.since(now.mono) > PARK_BEYOND);
     for (lane, queue) in gate.lanes() {
-        let waits = parked || (gate.shut(now.mono).is_none() && !queue.suspended && later(queue));
+        let waits = parked || (asleep && gate.shut(now.mono).is_none() && !queue.suspended && later(queue));
         let most = if waits && !queue.in_ring { 1 } else { BUFFER };
         let rows = queue.kept().0.count();
         if rows > most {

@@ -144,10 +144,11 @@ impl Turns {
         }
     }
 
-    /// There is room: the tenant that was put aside first comes back. False without one.
+    /// There is room: the tenant that was put aside first comes back, and nothing is earned by
+    /// having waited for that. False without one.
     pub(super) fn bring_back(&mut self) -> bool {
         let Some((_, (start, tenant))) = self.aside.pop_first() else { return false };
-        self.enter(tenant, start);
+        self.enter(tenant, start.max(self.virtual_time));
         true
     }
 
@@ -157,7 +158,7 @@ impl Turns {
         if let Some(Place::Aside(serial)) = place
             && let Some((start, tenant)) = self.aside.remove(&serial)
         {
-            self.enter(tenant, start);
+            self.enter(tenant, start.max(self.virtual_time));
         }
     }
 
@@ -305,6 +306,20 @@ mod tests {
         turns.charge(tenant(0), 100);
         let charged = serve(&mut turns, 20, |_| 10);
         assert_eq!((charged[&0], charged[&1]), (50, 150));
+    }
+
+    /// F6: nor by having been put aside.
+    #[test]
+    fn who_was_put_aside_does_not_burst() {
+        let mut turns = Turns::default();
+        (0..3).for_each(|n| turns.join(tenant(n), DestNo(n)));
+        let turn = turns.next().unwrap();
+        assert_eq!(turn.tenant, tenant(0));
+        turns.put_aside(turn);
+        serve(&mut turns, 100, |_| 10);
+        turns.bring_back_tenant(tenant(0));
+        let charged = serve(&mut turns, 30, |_| 10);
+        assert_eq!(charged.values().copied().collect::<Vec<_>>(), [100, 100, 100]);
     }
 
     #[test]

@@ -70,6 +70,40 @@ impl Fairness {
         } else {
             self.bands.remove(&place);
         }
+        self.check_tenants(place);
+        self.check_band(place);
+    }
+
+    /// F1: those that still wait beside each other.
+    fn check_tenants(&mut self, place: Place) {
+        let most = i128::from(self.costliest) * UNIT;
+        for ((_, one, two), apart) in self.apart.range((place, 0, 0)..=(place, u32::MAX, u32::MAX)) {
+            let largest = |tenant: u32| self.largest.get(&(place, tenant)).copied();
+            // Until one was served its largest charge is not known: then any of this history.
+            let bound = largest(*one).unwrap_or(most) + largest(*two).unwrap_or(most) + 2;
+            let gap = apart.most - apart.least;
+            assert!(gap <= bound, "I11: tenants {one} and {two} are {gap} apart in {place:?}, at most {bound}");
+            self.gap = self.gap.max(gap * 1_000 / bound);
+        }
+    }
+
+    /// I24, F3: a band that still waits for its turn.
+    fn check_band(&mut self, place: Place) {
+        let (Some(waiting), most) = (self.bands.get(&place), self.costliest) else { return };
+        let (pool, lane) = place;
+        let own = self.weights.get(&lane).copied().unwrap_or(1);
+        for (other, (charge, _)) in &waiting.others {
+            // One charge of its own at its weight, and one more of the other's.
+            let bound = most * u64::from(self.weights[other]) / u64::from(own) + most;
+            assert!(*charge <= bound, "I24: {lane:?} waits in {pool:?} while {other:?} is charged {charge}, at most {bound}");
+        }
+        if Some(most) == self.cheapest {
+            let all: u64 = waiting.others.values().map(|(_, times)| times).sum();
+            let sum: u64 = self.weights.values().map(|weight| u64::from(*weight)).sum();
+            let allowed = sum.div_ceil(u64::from(own)) + self.weights.len() as u64;
+            self.wait = self.wait.max(all * 1_000 / allowed);
+            assert!(all <= allowed, "I24: {lane:?} waits in {pool:?} for {all} dispatches, at most {allowed}");
+        }
     }
 
     /// Something of a tenant cost more than was thought: what it is charged for is not what it is
@@ -79,7 +113,7 @@ impl Fairness {
         self.apart.retain(|(at, one, other), _| *at != place || (*one != tenant.0 && *other != tenant.0));
     }
 
-    /// F1 (I11) and I24, with each request that goes out.
+    /// Counts a request that goes out.
     pub(crate) fn served(&mut self, it: &Served) {
         self.costliest = self.costliest.max(it.cost);
         self.cheapest = Some(self.cheapest.map_or(it.cost, |cheapest| cheapest.min(it.cost)));
@@ -103,39 +137,15 @@ impl Fairness {
             apart.now += if it.tenant.0 == one { charge } else { -charge };
             apart.least = apart.least.min(apart.now);
             apart.most = apart.most.max(apart.now);
-            let gap = apart.most - apart.least;
-            let largest = |tenant| self.largest.get(&(place, tenant)).copied().unwrap_or(0);
-            let most = i128::from(self.costliest) * UNIT;
-            // Until one was served its largest charge is not known: then any of this history.
-            let bound = |tenant| if largest(tenant) == 0 { most } else { largest(tenant) };
-            let bound = bound(one) + bound(two) + 2;
-            assert!(gap <= bound, "I11: tenants {one} and {two} are {gap} apart in {place:?}, at most {bound}");
-            self.gap = self.gap.max(gap * 1_000 / bound);
             self.compared += 1;
         }
     }
 
     fn band(&mut self, it: &Served) {
         self.bands.remove(&(it.pool, it.lane));
-        let most = self.costliest;
-        let cheapest = self.cheapest.unwrap_or(1).max(1);
-        for ((pool, lane), waiting) in &mut self.bands {
-            if *pool != it.pool {
-                continue;
-            }
+        for (_, waiting) in self.bands.iter_mut().filter(|((pool, _), _)| *pool == it.pool) {
             let (charge, times) = waiting.others.entry(it.lane).or_default();
             (*charge, *times) = (*charge + it.cost, *times + 1);
-            let own = self.weights.get(lane).copied().unwrap_or(1);
-            // One charge of its own at its weight, and one more of the other's.
-            let bound = most * u64::from(it.by_band) / u64::from(own) + most;
-            assert!(*charge <= bound, "I24: {lane:?} waits in {pool:?} while {:?} is charged {charge}, at most {bound}", it.lane);
-            if most == cheapest {
-                let all: u64 = waiting.others.values().map(|(_, times)| times).sum();
-                let sum: u64 = self.weights.values().map(|weight| u64::from(*weight)).sum();
-                let allowed = sum.div_ceil(u64::from(own)) + self.weights.len() as u64;
-                self.wait = self.wait.max(all * 1_000 / allowed);
-                assert!(all <= allowed, "I24: {lane:?} waits in {pool:?} for {all} dispatches, at most {allowed}");
-            }
         }
     }
 }

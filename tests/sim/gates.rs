@@ -25,8 +25,8 @@ const UNKNOWN: u64 = 50;
 const AGE: u64 = 2_000;
 /// No breaker is open for longer.
 const LONGEST_OPEN: Millis = Millis(300_000);
-/// Bound of I20, and what each event may cost besides.
-const VISITS_PER_CLAIM: u64 = 2;
+/// Bound of I20: a destination at its limit is looked at once for each of its lanes that is due.
+const VISITS_PER_CLAIM: u64 = LANES as u64;
 
 /// A destination as the model has it.
 pub(crate) struct Gate {
@@ -412,14 +412,14 @@ impl Gates {
             gate.hold = Some(old.map_or(new, |old| (old.0.max(new.0), old.1.max(new.1))));
             gate.loaded = false;
         }
-        let old = op <= gate.fell && gate.fell < current;
+        let old = op < gate.fell;
         let closed = |view: &GateView| view.breaker == BreakerState::Closed;
         if old {
             assert!(after.limit >= before.limit, "I16: {no:?} shrinks by an answer of before: {after:?}");
             assert!(after.limit <= before.limit, "I16: {no:?} widens by an answer of before: {after:?}");
             assert!(closed(before) || !closed(&after), "I16: an answer of before closes the breaker of {no:?}");
         }
-        if after.limit < before.limit || closed(before) != closed(&after) || hold.is_some() {
+        if !old && (after.limit < before.limit || closed(before) != closed(&after) || hold.is_some()) {
             gate.fell = current;
         }
         self.note(no, before, &after);
@@ -450,7 +450,9 @@ impl Gates {
         let settings = GateSettings { tenant: old.tenant, weight: old.weight, state, ..self.settings(Kind::Wild) };
         self.gates[no].settings = settings;
         self.gates[no].starts.clear();
-        self.gates[no].fell = self.op;
+        if old.state != DestinationState::Active && state == DestinationState::Active {
+            self.gates[no].fell = self.op;
+        }
         self.schedule.set(DestNo(no as u32), settings, now);
         assert_eq!(self.schedule.visits(), before, "I23: to pause or resume looks at no turn");
         self.fire("set");
