@@ -345,8 +345,11 @@ impl Schedule {
         let (pool, tenant) = (gate.pool.index(), gate.settings.tenant);
         let lane = Lane(u8::try_from(band).expect("lanes are few"));
         gate.lane(lane, false).in_ring = true;
-        self.passes[pool].enter(band);
         self.turns[pool][band].join(tenant, no);
+        // A tenant that was put aside stays there, with this one too.
+        if !self.turns[pool][band].is_empty() {
+            self.passes[pool].enter(band);
+        }
     }
 
     fn gate(&self, no: DestNo) -> &Gate {
