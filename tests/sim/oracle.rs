@@ -53,6 +53,8 @@ pub(crate) struct Oracle {
     not_before: BTreeMap<usize, Vec<Bound>>,
     /// Until then the wall clock may end nothing: it has jumped ahead.
     unproven: Mono,
+    /// Until then it may end nothing: a start after a jump may doubt it again.
+    doubted: Option<Mono>,
     /// The newest id of this run.
     newest: Option<DeliveryId>,
     /// Delivery → no request before.
@@ -167,14 +169,16 @@ impl Oracle {
     }
 
     /// The process is gone: nothing is in flight any more.
-    pub(crate) fn crashed(&mut self) {
+    pub(crate) fn crashed(&mut self, now: Now) {
         self.in_flight.clear();
+        self.not_before.values_mut().for_each(|bounds| bounds.retain(|bound| bound.mono > now.mono));
         self.newest = None;
     }
 
     /// What is on disk of the holds is a wall time.
     pub(crate) fn reopened(&mut self, now: Now) {
         self.unproven = Mono(0);
+        self.doubted = self.doubted.map(|_| now.mono.plus(Millis(900_000)));
         for bound in self.not_before.values_mut().flatten() {
             (bound.loaded, bound.mono) = (true, now.mono_at(bound.wall));
         }
@@ -187,6 +191,7 @@ impl Oracle {
         }
         if unproven {
             self.unproven = now.mono.plus(Millis(900_000));
+            self.doubted = Some(self.unproven);
         }
     }
 
@@ -323,7 +328,7 @@ impl Oracle {
 
     /// I14: nothing waits beyond its end by more than a sweep's interval.
     pub(crate) fn none_overdue(&self, file: &Snapshot, now: Now) {
-        if now.mono < self.unproven.plus(Millis(60_000)) {
+        if self.doubted.is_some_and(|until| now.mono < until.plus(Millis(60_000))) {
             return;
         }
         let now = now.wall;
