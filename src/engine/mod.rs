@@ -229,6 +229,12 @@ impl Engine {
         self.core.schedule.is_finding()
     }
 
+    /// Who is next, to be looked at by tests and drills.
+    #[must_use]
+    pub fn schedule(&self) -> &Schedule {
+        &self.core.schedule
+    }
+
     /// The region that every delivery carries.
     #[must_use]
     pub fn region(&self) -> &Name {

@@ -146,10 +146,11 @@ impl Turns {
         }
     }
 
-    /// There is room: the tenant that was put aside first comes back. False without one.
+    /// There is room: the tenant that was put aside first comes back, and nothing is earned by
+    /// having waited for that. False without one.
     pub(super) fn bring_back(&mut self) -> bool {
         let Some((_, (start, tenant))) = self.aside.pop_first() else { return false };
-        self.enter(tenant, start);
+        self.enter(tenant, start.max(self.virtual_time));
         true
     }
 
@@ -159,7 +160,7 @@ impl Turns {
         if let Some(Place::Aside(serial)) = place
             && let Some((start, tenant)) = self.aside.remove(&serial)
         {
-            self.enter(tenant, start);
+            self.enter(tenant, start.max(self.virtual_time));
         }
     }
 
@@ -193,6 +194,11 @@ impl Turns {
     /// True when a tenant waits for room that is kept from it.
     pub(super) fn has_aside(&self) -> bool {
         !self.aside.is_empty()
+    }
+
+    /// True when the tenant waits for its turn.
+    pub(super) fn has(&self, tenant: TenantNo) -> bool {
+        self.tenants.get(&tenant).is_some_and(|queue| queue.place == Place::InOrder)
     }
 
     /// Every destination that is in a ring.
@@ -324,6 +330,20 @@ mod tests {
             assert!(turns.tenants.len() <= 4_000, "{} after {wave}", turns.tenants.len());
         }
         assert!(times <= 60, "looked at all of them {times} times");
+    }
+
+    /// F6: nor by having been put aside.
+    #[test]
+    fn who_was_put_aside_does_not_burst() {
+        let mut turns = Turns::default();
+        (0..3).for_each(|n| turns.join(tenant(n), DestNo(n)));
+        let turn = turns.next().unwrap();
+        assert_eq!(turn.tenant, tenant(0));
+        turns.put_aside(turn);
+        serve(&mut turns, 100, |_| 10);
+        turns.bring_back_tenant(tenant(0));
+        let charged = serve(&mut turns, 30, |_| 10);
+        assert_eq!(charged.values().copied().collect::<Vec<_>>(), [100, 100, 100]);
     }
 
     #[test]

@@ -176,7 +176,9 @@ impl Schedule {
             gate.breaker.answered();
         }
         let gate = &mut self.gates[index(admission.destination)];
-        gate.hold = Some(gate.hold.map_or(new, |old| longer(old, new)));
+        // One that is over on its own clock may be ahead on the wall's, after a step back.
+        let old = gate.hold.filter(|(_, until)| *until > now.mono);
+        gate.hold = Some(old.map_or(new, |old| longer(old, new)));
         gate.hold_loaded = false;
     }
 

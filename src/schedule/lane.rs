@@ -26,7 +26,8 @@ pub(super) struct LaneQueue {
     pub(super) in_ring: bool,
     /// What is due here was interrupted, and waits for a slot for that.
     pub(super) suspended: bool,
-    /// The due time of the last row taken: no row on disk is earlier, but for what comes anew.
+    /// No row on disk is due earlier: the due time of the last row taken, or of one that came
+    /// anew since.
     taken: Timestamp,
 }
 
@@ -77,6 +78,7 @@ impl LaneQueue {
     pub(super) fn insert(&mut self, entry: DueEntry) -> Option<DueEntry> {
         let beyond = self.front.back().is_none_or(|last| key(last) < key(&entry));
         if beyond && self.more {
+            self.taken = self.taken.min(entry.due);
             return Some(entry);
         }
         let place = self.front.partition_point(|other| key(other) < key(&entry));
@@ -102,6 +104,11 @@ impl LaneQueue {
             Head::At(entry) => Some(entry.due),
             Head::OnDisk => Some(self.taken),
         }
+    }
+
+    /// The rows that are kept, in order, and whether there may be more on disk.
+    pub(super) fn kept(&self) -> (impl Iterator<Item = &DueEntry>, bool) {
+        (self.front.iter(), self.more)
     }
 
     /// Takes the first due row that was not interrupted, past those that were.

@@ -109,6 +109,16 @@ impl Passes {
             self.ready |= 1 << band;
         }
     }
+
+    /// A band is served at this cost. Those that come before it and may have no slot now earn
+    /// nothing by that either: they go on from here.
+    fn serve(&mut self, band: usize, cost: Tag) {
+        self.now = self.bands[band];
+        for barred in bits(self.ready) {
+            self.bands[barred] = self.bands[barred].max(self.now);
+        }
+        self.bands[band] = self.bands[band].saturating_add(cost);
+    }
 }
 
 impl Schedule {
@@ -339,8 +349,11 @@ impl Schedule {
         let (pool, tenant) = (gate.pool.index(), gate.settings.tenant);
         let lane = Lane(u8::try_from(band).expect("lanes are few"));
         gate.lane(lane, false).in_ring = true;
-        self.passes[pool].enter(band);
         self.turns[pool][band].join(tenant, no);
+        // A tenant that was put aside stays there, with this one too.
+        if !self.turns[pool][band].is_empty() {
+            self.passes[pool].enter(band);
+        }
     }
 
     fn gate(&self, no: DestNo) -> &Gate {
@@ -362,10 +375,11 @@ fn place(gate: &mut Gate, now: Now) -> (u16, Option<Mono>) {
         }
         Some(Shut::Paced(at)) => {
             gate.free_at = Some(at);
-            if at.since(now.mono) > gate::PARK_BEYOND {
+            let next = gate.ready_at(now).map(|due| due.max(at));
+            if next.is_none_or(|next| next.since(now.mono) > gate::PARK_BEYOND) {
                 gate.park();
             }
-            (0, gate.ready_at(now).map(|due| due.max(at)))
+            (0, next)
         }
         Some(Shut::Event) => {
             gate.free_at = None;

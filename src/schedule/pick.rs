@@ -174,8 +174,7 @@ impl Schedule {
         let more = gate.ready_at(now).is_some_and(|at| at <= now.mono);
         let permit = Permit::new(gate.pool, lane, no, turn.tenant, gate.epoch, now.mono);
         let slot = self.pools.take(permit.charging(cost, entry.interrupted));
-        self.passes[pool].now = self.passes[pool].bands[band];
-        self.passes[pool].bands[band] += tags(cost, by_band);
+        self.passes[pool].serve(band, tags(cost, by_band));
         let weight = gate.settings.weight;
         self.turns[pool][band].served(turn, tags(cost, weight));
         self.activate(no, now);

@@ -31,7 +31,7 @@ pub enum Pool {
 
 impl Pool {
     /// In the order in which they are served: what is small and kept apart first.
-    pub(super) const ALL: [Pool; 3] = [Pool::Cold, Pool::Slow, Pool::Fast];
+    pub const ALL: [Pool; 3] = [Pool::Cold, Pool::Slow, Pool::Fast];
 
     pub(super) fn index(self) -> usize {
         match self {
@@ -360,12 +360,26 @@ impl Pools {
             retries: bands.iter().skip(1).step_by(2).sum(),
         };
         let totals = used.each_ref().map(total);
-        let fits = self.parts.as_ref().is_none_or(|parts| {
+        used == self.used && totals == self.totals && slow == self.slow_by_tenant
+    }
+
+    /// I5: true when no pool holds more than it ever may.
+    pub(super) fn fits(&self) -> bool {
+        let parts = self.parts.as_ref().is_none_or(|parts| {
             // F4: what is proven to be fast has the rest.
             self.used(Pool::Slow) + self.borrowed() <= parts.slow_most
         });
-        let sums = used == self.used && totals == self.totals && slow == self.slow_by_tenant;
-        sums && fits && self.in_flight() <= self.slots
+        parts && self.in_flight() <= self.slots
+    }
+
+    /// Slots of a pool that are out, by band.
+    pub(super) fn by_band(&self, pool: Pool) -> [u32; BANDS] {
+        self.used[pool.index()]
+    }
+
+    /// What a slot that is out stands for now.
+    pub(super) fn permit(&self, slot: &Slot) -> Option<&Permit> {
+        self.permits.get(slot.place)?.as_ref().filter(|permit| permit.serial == slot.serial)
     }
 }
 

@@ -13,6 +13,7 @@ mod crash;
 mod http;
 mod open;
 mod scenes;
+mod schedule;
 mod sender;
 mod server;
 mod simulation;

@@ -3,6 +3,8 @@
 //! step. A seed is a whole history; the same seed gives the same trace.
 
 pub(crate) mod disk;
+pub(crate) mod fairness;
+pub(crate) mod gates;
 pub(crate) mod oracle;
 pub(crate) mod receivers;
 pub(crate) mod rng;

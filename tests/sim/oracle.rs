@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use duehook::delivery::State;
+use duehook::delivery::{Delivery, State};
 use duehook::engine::command::Accepted;
-use duehook::model::{DeliveryId, DestinationState, Digest, Name};
+use duehook::model::{DeliveryId, DestNo, DestinationState, Digest, DueEntry, Lane, Name};
 use duehook::outcome::{Ending, Outcome};
-use duehook::schedule::BUFFER;
+use duehook::schedule::{BUFFER, Schedule};
 use duehook::store::check::check;
-use duehook::store::{Filter, Loaded, Order, Snapshot};
-use duehook::time::{Millis, Timestamp};
+use duehook::store::{DeliveryView, Filter, Loaded, Order, Snapshot};
+use duehook::time::{Millis, Mono, Now, Timestamp};
 
 /// More deliveries than any history has.
 const MOST: usize = 10_000;
@@ -22,7 +22,22 @@ pub(crate) struct Told {
     pub(crate) sha256: Digest,
     pub(crate) key: String,
     pub(crate) expires_at: Timestamp,
+    /// What never changes: region, tenant, destination, class, and when it was accepted.
+    fixed: (Name, u32, u32, u8, Timestamp),
 }
+
+/// No request before: a length of time, and where it was read from disk after a restart a wall
+/// time too, because the clock may have been wrong when it was.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    mono: Mono,
+    wall: Timestamp,
+    loaded: bool,
+}
+
+/// What of a delivery a restart leaves as it was: when it is due, in which lane, after how many
+/// attempts.
+pub(crate) type Rows = BTreeMap<DeliveryId, (Timestamp, u32, Option<u32>)>;
 
 /// Both histories.
 #[derive(Default)]
@@ -35,7 +50,13 @@ pub(crate) struct Oracle {
     /// How each ended, once it has; operator's retries take it away again.
     ended: BTreeMap<DeliveryId, Ending>,
     /// Destination (by its place) → no request before.
-    not_before: BTreeMap<usize, Timestamp>,
+    not_before: BTreeMap<usize, Vec<Bound>>,
+    /// Until then the wall clock may end nothing: it has jumped ahead.
+    unproven: Mono,
+    /// Until then it may end nothing: a start after a jump may doubt it again.
+    doubted: Option<Mono>,
+    /// The newest id of this run.
+    newest: Option<DeliveryId>,
     /// Delivery → no request before.
     due: BTreeMap<DeliveryId, Timestamp>,
     pub(crate) paused: BTreeSet<usize>,
@@ -52,7 +73,7 @@ pub(crate) struct Sent<'a> {
     pub(crate) key: &'a str,
     pub(crate) body: &'a [u8],
     pub(crate) place: usize,
-    pub(crate) at: Timestamp,
+    pub(crate) at: Now,
 }
 
 /// A report as the engine is given it.
@@ -74,10 +95,13 @@ impl Oracle {
     pub(crate) fn tell(&mut self, accepted: &Accepted) {
         let it = &accepted.delivery.delivery;
         let duehook::delivery::Source::Inline { sha256, .. } = it.payload.source else { panic!("inline") };
-        let told = Told { sha256, key: it.sent_key(), expires_at: it.expires_at };
+        let fixed = fixed(it);
+        let told = Told { sha256, key: it.sent_key(), expires_at: it.expires_at, fixed };
         if accepted.duplicate {
             self.fire("duplicate");
         } else {
+            assert!(self.newest.is_none_or(|newest| newest < it.id), "I18: {} goes back", it.id);
+            self.newest = Some(it.id);
             let before = self.told.insert(it.id, told.clone());
             assert!(before.is_none(), "S11: {} was given twice", it.id);
             if let Some(later) = it.not_before.filter(|time| *time > it.created_at) {
@@ -93,10 +117,10 @@ impl Oracle {
         let Sent { id, attempt, key, body, place, at } = *sent;
         assert!(!self.ended.contains_key(&id), "S3: {id} was sent after its end");
         assert!(!self.paused.contains(&place), "I23: destination {place} is paused");
-        let gate = self.not_before.get(&place).copied().unwrap_or_default();
-        assert!(at >= gate, "I2, I15: {id} was sent {} ms before the hold's end", gate.since(at).0);
+        let held = self.held(place, at.mono);
+        assert!(held.is_none(), "I2, I15: {id} was sent at {at:?}, before the hold's end: {held:?}");
         let due = self.due.get(&id).copied().unwrap_or_default();
-        assert!(at >= due, "I3, S4: {id} was sent {} ms early", due.since(at).0);
+        assert!(at.wall >= due, "I3, S4: {id} was sent {} ms early", due.since(at.wall).0);
         if let Some((last, known)) = self.seen.get(&id) {
             assert!(attempt > *last, "I9: attempt {attempt} of {id} after {last}");
             assert_eq!(known, key, "S8: the key of {id}");
@@ -116,7 +140,7 @@ impl Oracle {
     }
 
     /// A report came; if its lease was still live, its wait binds from now on.
-    pub(crate) fn reported(&mut self, report: &Reported, at: Timestamp) {
+    pub(crate) fn reported(&mut self, report: &Reported, whole_destination: bool, at: Now) {
         let Reported { id, attempt, place, ref outcome, asks } = *report;
         if outcome.is_success() {
             self.succeeded.insert(id);
@@ -127,7 +151,8 @@ impl Oracle {
         }
         out.remove(&id);
         let Some(seconds) = asks else { return };
-        let floor = at.plus(Millis(seconds.clamp(1, 3_600) * 1_000));
+        let wait = Millis(seconds.clamp(1, 3_600) * 1_000);
+        let floor = at.wall.plus(wait);
         let named = seconds > 0;
         match outcome.status() {
             Some(429) => self.fire("rate_limited"),
@@ -136,14 +161,94 @@ impl Oracle {
         }
         if named || outcome.status() == Some(429) {
             self.due.insert(id, floor);
-            let gate = self.not_before.entry(place).or_default();
-            *gate = (*gate).max(floor);
+            if whole_destination {
+                let bound = Bound { mono: at.mono.plus(wait), wall: floor, loaded: false };
+                self.not_before.entry(place).or_default().push(bound);
+            }
         }
     }
 
     /// The process is gone: nothing is in flight any more.
-    pub(crate) fn crashed(&mut self) {
+    pub(crate) fn crashed(&mut self, now: Now) {
         self.in_flight.clear();
+        self.not_before.values_mut().for_each(|bounds| bounds.retain(|bound| bound.mono > now.mono));
+        self.newest = None;
+    }
+
+    /// What is on disk of the holds is a wall time.
+    pub(crate) fn reopened(&mut self, now: Now) {
+        self.unproven = Mono(0);
+        self.doubted = self.doubted.map(|_| now.mono.plus(Millis(900_000)));
+        for bound in self.not_before.values_mut().flatten() {
+            (bound.loaded, bound.mono) = (true, now.mono_at(bound.wall));
+        }
+    }
+
+    /// The wall clock has jumped: what was loaded is worked out again, and never made longer.
+    pub(crate) fn jumped(&mut self, unproven: bool, now: Now) {
+        for bound in self.not_before.values_mut().flatten().filter(|bound| bound.loaded) {
+            bound.mono = bound.mono.min(now.mono_at(bound.wall));
+        }
+        if unproven {
+            self.unproven = now.mono.plus(Millis(900_000));
+            self.doubted = Some(self.unproven);
+        }
+    }
+
+    /// What keeps a destination from being asked now.
+    pub(crate) fn held(&self, place: usize, now: Mono) -> Option<Mono> {
+        let bounds = self.not_before.get(&place).into_iter().flatten();
+        bounds.map(|bound| bound.mono).filter(|mono| *mono > now).max()
+    }
+
+    /// An operator's hold, in place of any other.
+    pub(crate) fn operator_holds(&mut self, place: usize, until: Timestamp, now: Now) {
+        let bound = Bound { mono: now.mono_at(until), wall: until, loaded: false };
+        self.not_before.insert(place, vec![bound]);
+    }
+
+    /// I21: what waits is as it was before a restart; what was out is due again at its old time,
+    /// unless it has ended.
+    pub(crate) fn same(&self, before: &Rows, after: &Rows) {
+        for (id, (due, attempts, leased)) in before {
+            match after.get(id) {
+                Some((now, count, None)) => {
+                    let want = (*due, leased.unwrap_or(*attempts));
+                    assert_eq!((*now, *count), want, "I21: {id} after a restart, from {leased:?}");
+                }
+                Some(other) => panic!("I21: {id} is leased after a restart: {other:?}"),
+                None => assert!(leased.is_some(), "I21: {id} no longer waits after a restart"),
+            }
+        }
+        assert!(after.keys().all(|id| before.contains_key(id)), "I21: a restart made something wait");
+    }
+
+    /// I13, I17: what is kept in RAM of each lane is its front on disk, and nothing that went out
+    /// just now went past another.
+    pub(crate) fn lanes(&self, file: &Snapshot, schedule: &Schedule, sent: &[(u32, Lane, Timestamp, DeliveryId)], now: Timestamp) {
+        let mut lanes: BTreeMap<(u32, Lane), BTreeMap<(Timestamp, DeliveryId), bool>> = BTreeMap::new();
+        for view in all(file, now).into_iter().filter(|view| view.lease.is_none()) {
+            let it = &view.delivery;
+            let State::Waiting { due, lane, .. } = it.state else { continue };
+            let rows = lanes.entry((it.destination.0, lane)).or_default();
+            rows.insert((due, it.id), it.interrupted > 0);
+        }
+        let key = |entry: &DueEntry| (entry.due, entry.id);
+        for no in 0..schedule.len() as u32 {
+            for lane in (0..6).map(Lane) {
+                let disk = lanes.entry((no, lane)).or_default();
+                let (front, more) = schedule.front(DestNo(no), lane);
+                let same = front.iter().map(key).eq(disk.keys().take(front.len()).copied());
+                assert!(same, "I17: lane {} of {no} keeps {front:?} of {disk:?}", lane.0);
+                let all = more || front.len() == disk.len();
+                assert!(all, "I17: lane {} of {no} keeps {} of {}", lane.0, front.len(), disk.len());
+            }
+        }
+        for (no, lane, due, id) in sent {
+            let disk = lanes.entry((*no, *lane)).or_default();
+            let passed = disk.range(..(*due, *id)).find(|(_, interrupted)| !**interrupted);
+            assert!(passed.is_none(), "I13: {id} went out before {passed:?}");
+        }
     }
 
     /// An operator opened a destination.
@@ -158,13 +263,15 @@ impl Oracle {
         self.fire("retried");
     }
 
-    /// I1, S2, S10: the file is whole, and what ended has not changed.
-    pub(crate) fn whole(&mut self, file: &Snapshot) {
+    /// I1, I22, S2, S10: the file is whole, and what ended has not changed.
+    pub(crate) fn whole(&mut self, file: &Snapshot, now: Now) {
+        let proven = now.mono >= self.unproven;
         let checked = check(file).expect("the file can be read");
         assert!(checked.problems.is_empty(), "S10: {:?}", checked.problems);
         for (id, told) in &self.told {
             let view = file.delivery(*id).expect("readable").unwrap_or_else(|| panic!("S1: {id} is lost"));
             assert_eq!(view.delivery.sent_key(), told.key, "S8");
+            assert_eq!(fixed(&view.delivery), told.fixed, "I22: what never changes of {id}");
             match (view.delivery.state, self.ended.get(id)) {
                 (State::Terminal { outcome, .. }, Some(before)) => {
                     assert_eq!(outcome, *before, "S2: {id} ended as {before:?} and now as {outcome:?}");
@@ -172,6 +279,8 @@ impl Oracle {
                 (State::Terminal { outcome, .. }, None) => {
                     let there = outcome != Ending::Delivered || self.succeeded.contains(id);
                     assert!(there, "{id} is delivered and no receiver took it");
+                    let early = outcome == Ending::Expired && !proven;
+                    assert!(!early, "I14, I18: {id} was ended by a clock that has not proven itself");
                     self.ended.insert(*id, outcome);
                     *self.fired.entry(outcome.as_str()).or_default() += 1;
                 }
@@ -193,8 +302,7 @@ impl Oracle {
     /// I12: nothing is due at a destination that is open, idle (by its place) and active. Where
     /// a lane's front may be all interrupted work, what is behind it may have to wait.
     pub(crate) fn none_forgotten(&self, file: &Snapshot, idle: &[bool], now: Timestamp) {
-        let page = file.list(&Filter::default(), Order::OldestCreated, None, MOST, now, &|| false);
-        let views = page.expect("readable").items.into_iter();
+        let views = all(file, now).into_iter();
         let waiting = views.filter(|view| matches!(view.delivery.state, State::Waiting { .. }));
         let waiting: Vec<_> = waiting.filter(|view| view.lease.is_none()).collect();
         let mut suspects = vec![0; idle.len()];
@@ -219,7 +327,11 @@ impl Oracle {
     }
 
     /// I14: nothing waits beyond its end by more than a sweep's interval.
-    pub(crate) fn none_overdue(&self, file: &Snapshot, now: Timestamp) {
+    pub(crate) fn none_overdue(&self, file: &Snapshot, now: Now) {
+        if self.doubted.is_some_and(|until| now.mono < until.plus(Millis(60_000))) {
+            return;
+        }
+        let now = now.wall;
         for (id, told) in &self.told {
             if now.since(told.expires_at).0 < 60_000 {
                 continue;
@@ -230,6 +342,28 @@ impl Oracle {
             assert!(!(waits && bound), "I14: {id} outlived its end");
         }
     }
+}
+
+/// Everything that is on disk.
+pub(crate) fn all(file: &Snapshot, now: Timestamp) -> Vec<DeliveryView> {
+    let page = file.list(&Filter::default(), Order::OldestCreated, None, MOST, now, &|| false);
+    page.expect("readable").items
+}
+
+/// What waits or is out, as a restart is to leave it.
+pub(crate) fn rows(file: &Snapshot, now: Timestamp) -> Rows {
+    let row = |view: DeliveryView| match (view.delivery.state, view.lease) {
+        (State::Terminal { .. }, _) => None,
+        (State::Waiting { .. }, Some(lease)) => {
+            Some((view.delivery.id, (lease.due, view.delivery.attempts, Some(lease.attempt))))
+        }
+        (State::Waiting { due, .. }, None) => Some((view.delivery.id, (due, view.delivery.attempts, None))),
+    };
+    all(file, now).into_iter().filter_map(row).collect()
+}
+
+fn fixed(it: &Delivery) -> (Name, u32, u32, u8, Timestamp) {
+    (it.region.clone(), it.tenant.0, it.destination.0, it.class.0, it.created_at)
 }
 
 /// The body that a claimed delivery is sent with.

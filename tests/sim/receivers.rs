@@ -21,6 +21,12 @@ pub(crate) enum Mood {
     Vanishes,
     Rejects,
     Gone,
+    /// A 204 after so many milliseconds.
+    Slow(u64),
+    /// No connection.
+    Unreachable,
+    /// So many a second, and 429 with two seconds beyond: the bucket is the world's.
+    Bucket(u64),
 }
 
 /// What a receiver does with one request.
@@ -33,7 +39,7 @@ pub(crate) struct Reply {
 impl Mood {
     /// Another mood, more often a good one.
     pub(crate) fn any(rng: &mut Rng) -> Mood {
-        match rng.below(16) {
+        match rng.below(20) {
             0..=5 => Mood::Well,
             6 | 7 => Mood::Limits(rng.below(60)),
             8 => Mood::LimitsVaguely,
@@ -43,6 +49,9 @@ impl Mood {
             12 => Mood::TimesOut,
             13 => Mood::Vanishes,
             14 => Mood::Rejects,
+            15 | 16 => Mood::Slow(3_000 + rng.below(11_000)),
+            17 => Mood::Unreachable,
+            18 => Mood::Bucket(1 + rng.below(5)),
             _ if rng.percent(20) => Mood::Gone,
             _ => Mood::Well,
         }
@@ -59,7 +68,10 @@ impl Mood {
             | Mood::TimesOut
             | Mood::Vanishes
             | Mood::Rejects
-            | Mood::Gone => None,
+            | Mood::Gone
+            | Mood::Slow(_)
+            | Mood::Unreachable
+            | Mood::Bucket(_) => None,
         }
     }
 
@@ -77,6 +89,9 @@ impl Mood {
             Mood::Vanishes => (Outcome::NotSent(NotSent::Connect), 60_000 + quick),
             Mood::Rejects => (answered(422, None), quick),
             Mood::Gone => (answered(410, None), quick),
+            Mood::Slow(after) => (answered(204, None), after),
+            Mood::Unreachable => (Outcome::NotSent(NotSent::Connect), quick),
+            Mood::Bucket(_) => (answered(204, None), quick),
         };
         Reply { outcome, after }
     }

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 
 use duehook::engine::command::{Answer, Batch, Command, Dispatch, Expect, Query, Report, StateVerb, Step};
 use duehook::engine::{ClassSettings, Engine, Limits, Retention, Seed, TenantWeights};
-use duehook::model::{DestNo, Destination, HoldScope, IdempotencyKey, Name, NewBody, NewDelivery};
+use duehook::delivery::Lease;
+use duehook::model::{
+    DeliveryId, DestNo, Destination, HoldScope, IdempotencyKey, Lane, Name, NewBody, NewDelivery, Rate,
+};
 use duehook::policy::{Jitter, Policy};
-use duehook::schedule::GateView;
+use duehook::schedule::{BreakerState, GateView, Pool, Standing};
 use duehook::store::{Opening, open};
 use duehook::time::{Millis, Mono, Now, Timestamp};
 
 use crate::sim::disk::Disk;
-use crate::sim::oracle::{Oracle, Reported, Sent, loaded};
+use crate::sim::oracle::{Oracle, Reported, Rows, Sent, all, loaded, rows};
 use crate::sim::receivers::Mood;
 use crate::sim::rng::Rng;
 
@@ -19,7 +22,14 @@ const START: Timestamp = Timestamp(1_768_478_400_000);
 /// Requests in flight to a destination: few, or more than a lane keeps in RAM.
 const CONCURRENCY: [u32; 2] = [4, 100];
 /// Producers and faults stop after this much virtual time.
-const BUSY: u64 = 600_000;
+const BUSY: u64 = 200_000;
+const HOUR: u64 = 3_600_000;
+/// A step of the wall clock that must prove itself.
+const CLOCK_STEP: u64 = 600_000;
+/// A lease: the timeouts of every destination here, and the margin.
+const LEASE: u64 = 25_000;
+/// What is added to a time that was named: a tenth of it, and at most this.
+const JITTER: u64 = 30_000;
 
 /// What a run is made of; drawn from the seed.
 pub(crate) struct World {
@@ -33,7 +43,22 @@ pub(crate) struct World {
     sequence: u64,
     slots: u32,
     concurrency: u32,
+    tenants: u64,
+    /// As they were set last.
+    settings: Vec<Destination>,
+    /// What each receiver's bucket has left, in thousandths, and since when.
+    buckets: Vec<(u64, u64)>,
+    /// When each request of this run went out, for destinations with a rate.
+    starts: BTreeMap<usize, Vec<u64>>,
+    /// Leases out, and when they were given.
+    leases: BTreeMap<DeliveryId, (Lease, u64)>,
+    /// What gates looked like after the last step.
+    gates: Vec<GateView>,
+    /// The wall clock's furthest, from its beginning.
+    furthest: u64,
     steps: u64,
+    /// Visits and claims of runs that have ended.
+    pub(crate) visits: (u64, u64),
     pub(crate) oracle: Oracle,
     pub(crate) trace: u64,
     faults: Faults,
@@ -72,19 +97,23 @@ fn destination_name(place: usize) -> Name {
     name(&format!("d{place}"))
 }
 
-fn settings(place: usize, concurrency_max: u32) -> Destination {
+fn settings(place: usize, tenants: u64, most: u32, rng: &mut Rng) -> Destination {
+    let rates = [(1.0 / 60.0, 1), (0.5, 2), (5.0, 5), (200.0, 10)];
+    let (per_second, burst) = rates[rng.below(4) as usize];
+    let rate = Rate::per_second(per_second, burst).filter(|_| rng.percent(20));
+    let scope = if rng.percent(20) { HoldScope::Delivery } else { HoldScope::Destination };
     Destination {
-        tenant: name(&format!("t{}", place % 2)),
+        tenant: name(&format!("t{}", place as u64 % tenants)),
         url: "https://receiver.example/hook".parse().expect("a URL"),
-        concurrency_max,
-        adaptive: false,
-        rate: None,
+        concurrency_max: if rng.percent(50) { most } else { 1 + rng.below(u64::from(most)) as u32 },
+        adaptive: rng.percent(40),
+        rate,
         policy: name("default"),
         timeout: Millis(15_000),
         connect_timeout: Millis(5_000),
         headers: vec![],
         allow_cidrs: vec![],
-        hold_scope: HoldScope::Destination,
+        hold_scope: scope,
     }
 }
 
@@ -101,7 +130,7 @@ impl World {
     /// A whole history by chance.
     pub(crate) fn new(seed: u64) -> World {
         let mut world = World::empty(seed, Faults::Random);
-        let posts = 20 + world.rng.below(60);
+        let posts = 15 + world.rng.below(40);
         world.plan(posts);
         world
     }
@@ -120,10 +149,17 @@ impl World {
 
     fn empty(seed: u64, faults: Faults) -> World {
         let mut rng = Rng::new(seed);
-        let destinations = 1 + rng.below(5) as usize;
+        let many = faults == Faults::Random && rng.percent(20);
+        let destinations = 1 + rng.below(if many { 40 } else { 5 }) as usize;
         let concurrency = CONCURRENCY[usize::from(rng.percent(25))];
-        let slots = 2 + rng.below(u64::from(concurrency) * 3) as u32;
+        let slots = match rng.below(3) {
+            0 => 1 + rng.below(8),
+            1 => 2 + rng.below(61),
+            _ => 64 + rng.below(137),
+        } as u32;
+        let tenants = 1 + rng.below(4);
         let moods = (0..destinations).map(|_| Mood::any(&mut rng)).collect();
+        let settings = (0..destinations).map(|place| settings(place, tenants, concurrency, &mut rng)).collect();
         let mut world = World {
             rng,
             disk: Disk::default(),
@@ -135,7 +171,15 @@ impl World {
             sequence: 0,
             slots,
             concurrency,
+            tenants,
+            settings,
+            buckets: vec![(1_000, 0); destinations],
+            starts: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            gates: Vec::new(),
+            furthest: START.0,
             steps: 0,
+            visits: (0, 0),
             oracle: Oracle::default(),
             trace: seed,
             faults,
@@ -168,7 +212,7 @@ impl World {
             retention,
             classes: ClassSettings::first(),
             reserve_permille: 300,
-            tenant_weights: TenantWeights::default(),
+            tenant_weights: TenantWeights { default: 1, named: BTreeMap::from([(name("t1"), 3), (name("t2"), 10)]) },
         };
         let run = self.rng.next();
         self.engine = Some(Engine::open(opened, limits, Seed { run }, now).expect("it opens"));
@@ -178,7 +222,7 @@ impl World {
     fn plan(&mut self, posts: u64) {
         let destinations = self.moods.len();
         for place in 0..destinations {
-            let (name, settings) = (destination_name(place), Box::new(settings(place, self.concurrency)));
+            let (name, settings) = (destination_name(place), Box::new(self.settings[place].clone()));
             self.at(1, Event::Command(Command::PutDestination { name, settings, expect: Expect::Anything }));
         }
         for n in 0..posts {
@@ -215,9 +259,15 @@ impl World {
     fn plan_operator(&mut self, place: usize) {
         if self.rng.percent(40) {
             let when = self.rng.below(BUSY);
-            let pause = self.rng.below(120_000);
+            let pause = self.rng.below(60_000);
             self.at(when, Event::Command(state(place, StateVerb::Pause)));
             self.at(when + pause, Event::Command(state(place, StateVerb::Resume)));
+        }
+        if self.rng.percent(10) {
+            let when = self.rng.below(BUSY);
+            self.at(when, Event::Command(state(place, StateVerb::Disable)));
+            let then = when + self.rng.below(60_000);
+            self.at(then, Event::Command(state(place, StateVerb::Enable)));
         }
         if self.rng.percent(30) {
             let when = self.rng.below(BUSY);
@@ -225,12 +275,13 @@ impl World {
         }
         if self.rng.percent(30) {
             let when = self.rng.below(BUSY);
-            let until = Timestamp(START.0 + when + self.rng.below(120_000));
+            let until = Timestamp(START.0 + when + self.rng.below(60_000));
             self.at(when, Event::Command(Command::Hold { name: destination_name(place), until }));
         }
         if self.rng.percent(30) {
             let when = self.rng.below(BUSY);
-            let (name, settings) = (destination_name(place), Box::new(settings(place, self.concurrency)));
+            let settings = settings(place, self.tenants, self.concurrency, &mut self.rng);
+            let (name, settings) = (destination_name(place), Box::new(settings));
             self.at(
                 when,
                 Event::Command(Command::PutDestination { name, settings, expect: Expect::Anything }),
@@ -278,14 +329,30 @@ impl World {
             self.moods[place] = Mood::Well;
             self.at(self.mono, Event::Command(state(place, StateVerb::Enable)));
             self.at(self.mono, Event::Command(state(place, StateVerb::Resume)));
+            let settings = Box::new(Destination { rate: None, ..self.settings[place].clone() });
+            let (name, expect) = (destination_name(place), Expect::Anything);
+            self.at(self.mono, Event::Command(Command::PutDestination { name, settings, expect }));
         }
+        // What waits for a wall time that was stepped away from is due now.
+        self.jump(self.furthest);
         let end = self.mono + 4 * 3_600_000;
         while self.mono < end && !(self.events.is_empty() && self.is_drained()) {
             self.turn();
         }
         let snapshot = self.engine().reader().snapshot().expect("it can be read");
-        self.oracle.whole(&snapshot);
+        let now = self.now();
+        self.oracle.whole(&snapshot, now);
         self.oracle.all_ended(&snapshot);
+        self.count_visits();
+    }
+
+    /// I20: turns that were looked at, for each claim. A destination at its limit is looked at
+    /// once for each of its six lanes.
+    fn count_visits(&mut self) {
+        let (visits, claims) = self.engine().schedule().visits();
+        let events = self.steps * 8 + self.oracle.told.len() as u64;
+        assert!(visits <= 6 * claims + events, "I20: {visits} visits for {claims} claims");
+        self.visits = (self.visits.0 + visits, self.visits.1 + claims);
     }
 
     fn engine(&self) -> &Engine {
@@ -320,9 +387,11 @@ impl World {
         self.steps += 1;
         if self.steps.is_multiple_of(16) {
             let snapshot = self.engine().reader().snapshot().expect("it can be read");
-            self.oracle.whole(&snapshot);
-            self.oracle.none_overdue(&snapshot, self.now().wall);
+            let now = self.now();
+            self.oracle.whole(&snapshot, now);
+            self.oracle.none_overdue(&snapshot, now);
             self.none_forgotten();
+            self.note_standing();
         }
     }
 
@@ -347,10 +416,34 @@ impl World {
         }
     }
 
-    /// The wall clock goes a little ahead. (Back it does not: the driver holds it.)
+    /// The wall clock steps: a little, or an hour, either way.
     fn step_clock(&mut self) {
-        self.wall_offset += self.rng.below(30_000);
-        self.oracle.fire("clock_step");
+        let to = match self.rng.below(12) {
+            0..=4 => self.wall_offset + self.rng.below(30_000),
+            5..=8 => self.wall_offset - self.rng.below(30_000),
+            9 => self.wall_offset + 720_000,
+            10 => self.wall_offset + HOUR,
+            _ => self.wall_offset - HOUR,
+        };
+        self.jump(to);
+    }
+
+    fn jump(&mut self, to: u64) {
+        let ahead = to.saturating_sub(self.wall_offset);
+        let snapshot = self.engine().reader().snapshot().expect("it can be read");
+        let now = self.now();
+        self.oracle.whole(&snapshot, now); // what has ended until now is known
+        self.oracle.fire(match (ahead, self.wall_offset.saturating_sub(to)) {
+            (HOUR.., _) => "clock forward 1 h",
+            (1.., _) => "clock forward",
+            (_, HOUR..) => "clock back 1 h",
+            (_, _) => "clock back",
+        });
+        self.wall_offset = to;
+        self.furthest = self.furthest.max(to);
+        self.starts.clear();
+        let now = self.now();
+        self.oracle.jumped(ahead > CLOCK_STEP, now);
     }
 
     fn gather(&mut self) -> Given {
@@ -374,25 +467,185 @@ impl World {
         let Given { batch, reports } = given;
         let commands = batch.commands.clone();
         let now = self.now();
+        let alone = batch.accepts.is_empty() && commands.is_empty() && reports.len() == 1;
+        let limited = alone && reports[0].outcome.status() == Some(429) && self.rng.percent(25);
+        let before = limited.then(|| self.everything());
         let step = self.engine.as_mut().expect("open").step(now, batch).expect("this disk does not fail");
         if step.dispatches.len() < duehook::engine::MAX_CLAIMS {
             self.engine().audit(now).unwrap_or_else(|broken| panic!("{broken}"));
         }
-        for (id, _) in &step.cuts {
-            self.oracle.fire("lease_expired");
-            self.oracle.in_flight.values_mut().for_each(|out| _ = out.remove(id));
+        if let Some(before) = before {
+            self.few_changed(&before, &reports[0], &step);
         }
+        self.cut(&step, now);
         for report in &reports {
-            self.oracle.reported(report, now.wall);
+            self.durable(report);
+            let scope = self.settings[report.place].hold_scope;
+            self.oracle.reported(report, scope == HoldScope::Destination, now);
         }
         for command in &commands {
             self.note(command);
+            self.note_hold(command, now);
         }
         if step.late > 0 {
             self.oracle.fire("late");
         }
         self.told(&step);
+        self.admitted(&step);
+        self.holds(&reports, &commands, now);
         self.sent(step, now);
+    }
+
+    fn everything(&self) -> BTreeMap<DeliveryId, duehook::store::DeliveryView> {
+        let file = self.engine().reader().snapshot().expect("it can be read");
+        all(&file, self.now().wall).into_iter().map(|view| (view.delivery.id, view)).collect()
+    }
+
+    /// I8: a 429 changes its own delivery, and what went out in the same step.
+    fn few_changed(
+        &mut self,
+        before: &BTreeMap<DeliveryId, duehook::store::DeliveryView>,
+        report: &Reported,
+        step: &Step,
+    ) {
+        let named = |id: &DeliveryId| {
+            let sent = step.dispatches.iter().any(|dispatch| dispatch.lease.id == *id);
+            *id == report.id || sent || step.cuts.iter().any(|(cut, _)| cut == id)
+        };
+        for (id, view) in self.everything() {
+            let old = &before[&id];
+            let ended = matches!(view.delivery.state, duehook::delivery::State::Terminal { .. });
+            let same = old.delivery == view.delivery && old.lease == view.lease;
+            assert!(same || named(&id) || ended, "I8: a 429 for {} has changed {id}", report.id);
+        }
+        self.oracle.fire("429 alone");
+    }
+
+    /// I18: no lease ends before its time on the monotonic clock.
+    fn cut(&mut self, step: &Step, now: Now) {
+        for (id, _) in &step.cuts {
+            self.oracle.fire("lease_expired");
+            if let Some((lease, at)) = self.leases.remove(id) {
+                let late = step.late > 0; // a late 2xx ends a newer lease
+                let age = now.mono.0 - at;
+                assert!(late || age >= LEASE, "I18: the lease {lease:?} was cut after {age} ms");
+            }
+            self.oracle.in_flight.values_mut().for_each(|out| _ = out.remove(id));
+        }
+    }
+
+    /// I10: once the lease is gone, what came of it is on disk.
+    fn durable(&mut self, report: &Reported) {
+        let live = self.leases.get(&report.id).is_some_and(|(lease, _)| lease.attempt == report.attempt);
+        if !live {
+            return;
+        }
+        self.leases.remove(&report.id);
+        let file = self.engine().reader().snapshot().expect("it can be read");
+        let view = file.delivery(report.id).expect("readable").expect("it was there");
+        let out = view.lease.is_some_and(|lease| lease.attempt == report.attempt);
+        let noted = view.delivery.attempts >= report.attempt;
+        assert!(!out && noted, "I10: attempt {} of {} was reported: {view:?}", report.attempt, report.id);
+    }
+
+    /// I4, I9: what goes out has its attempt on disk, and its destination had room for it.
+    fn admitted(&mut self, step: &Step) {
+        if step.dispatches.is_empty() {
+            return;
+        }
+        let now = self.now();
+        let file = self.engine().reader().snapshot().expect("it can be read");
+        for dispatch in &step.dispatches {
+            let lease = dispatch.lease;
+            let stored = file.delivery(lease.id).expect("readable").expect("it is there").lease;
+            let durable = stored.is_some_and(|it| (it.attempt, it.nonce) == (lease.attempt, lease.nonce));
+            assert!(durable, "I9: the lease {lease:?} is not on disk: {stored:?}");
+            let gate = self.engine().schedule().view(lease.destination, now).expect("it has a gate");
+            assert!(gate.in_flight <= gate.limit, "I4: {gate:?}");
+            let half = gate.breaker == BreakerState::HalfOpen;
+            assert!(!half || gate.in_flight == 1, "I4: half open, and {gate:?}");
+            self.leases.insert(lease.id, (lease, now.mono.0));
+        }
+        if self.steps.is_multiple_of(4) {
+            let key = |lease: Lease| (lease.destination.0, lease.lane, lease.due, lease.id);
+            let sent: Vec<_> = step.dispatches.iter().map(|dispatch| key(dispatch.lease)).collect();
+            self.oracle.lanes(&file, self.engine().schedule(), &sent, now.wall);
+        }
+    }
+
+    /// I15, I16: what each gate was told to wait, and no more than the jitter beyond it.
+    fn holds(&mut self, reports: &[Reported], commands: &[Command], now: Now) {
+        let view = |no| self.engine().schedule().view(DestNo(no), now);
+        let gates: Vec<GateView> = (0..self.moods.len() as u32).map_while(view).collect();
+        for (place, gate) in gates.iter().enumerate() {
+            let until = gate.hold.map(|hold| hold.until);
+            let held = self.oracle.held(place, now.mono);
+            assert!(held.is_none() || until.is_some(), "I16: the hold of {place} until {held:?} is gone");
+            let here = |report: &&Reported| report.place == place;
+            let named = |report: &Reported| report.asks.filter(|seconds| *seconds > 0);
+            let refusals = || reports.iter().filter(here).filter(|it| matches!(it.outcome.status(), Some(429 | 503)));
+            let ordered = commands.iter().any(|it| matches!(it, Command::Hold { .. }));
+            let vague = refusals().any(|report| named(report).is_none());
+            let before = self.gates.get(place).and_then(|gate| gate.hold).map(|hold| hold.until);
+            let wait = |seconds: u64| seconds * 1_000 + (seconds * 100).min(JITTER);
+            let asked = refusals().filter_map(named).map(|seconds| now.wall.plus(Millis(wait(seconds))));
+            let most = asked.chain(before).max();
+            let known = self.gates.len() > place; // the first look after a start finds what is there
+            let fits = ordered || vague || !known || until <= most;
+            assert!(fits, "I15: {place} is held until {until:?}, at most {most:?}");
+        }
+        self.note_gates(&gates);
+        self.gates = gates;
+    }
+
+    fn note_gates(&mut self, gates: &[GateView]) {
+        let mut fire = |what| self.oracle.fire(what);
+        for (before, after) in self.gates.iter().zip(gates) {
+            match (before.breaker, after.breaker) {
+                (BreakerState::Closed, BreakerState::Open { .. }) => fire("breaker opened"),
+                (BreakerState::Open { .. }, BreakerState::HalfOpen) => fire("breaker half open"),
+                (BreakerState::HalfOpen, BreakerState::Closed) => fire("breaker closed"),
+                _ => {}
+            }
+            if after.limit < before.limit && after.hold == before.hold && after.limit > 1 {
+                fire("adaptive halved");
+            }
+            if after.paced_until.is_some() {
+                fire("rate-paced");
+            }
+            if after.learnt_rate.is_some() && before.learnt_rate.is_none() {
+                fire("learnt rate");
+            }
+        }
+    }
+
+    /// What of the server work waits for.
+    fn note_standing(&mut self) {
+        let schedule = self.engine.as_ref().expect("open").schedule();
+        let aged: u32 = schedule.used(Pool::Slow).iter().sum();
+        let mut seen = Vec::new();
+        for (no, lane) in (0..self.moods.len() as u32).flat_map(|no| (0..6).map(move |lane| (DestNo(no), Lane(lane)))) {
+            let waits = schedule.front(no, lane).0.first().is_some_and(|head| head.due <= self.now().wall);
+            match schedule.standing(no, lane) {
+                _ if !waits => {}
+                Standing::Reserved if lane.is_first() => seen.push("trunk barred"),
+                Standing::Reserved => seen.push("reserve barred"),
+                Standing::TenantShare { .. } => seen.push("tenant's share"),
+                Standing::Slots => seen.push("slots"),
+                Standing::Free | Standing::Stopped => {}
+            }
+        }
+        if aged > 0 {
+            seen.push("slow pool");
+        }
+        seen.into_iter().for_each(|what| self.oracle.fire(what));
+    }
+
+    fn note_hold(&mut self, command: &Command, now: Now) {
+        if let Command::Hold { name, until } = command {
+            let place: usize = name.as_str()[1..].parse().expect("d and a number");
+            self.oracle.operator_holds(place, *until, now);
+        }
     }
 
     fn note(&mut self, command: &Command) {
@@ -410,7 +663,12 @@ impl World {
                 self.oracle.opened(place);
             }
             Command::Retry { id } => self.oracle.retried(*id),
-            Command::PutDestination { .. } | Command::DeleteDestination { .. } | Command::Cancel { .. } => {}
+            Command::PutDestination { name, settings, .. } => {
+                let place: usize = name.as_str()[1..].parse().expect("d and a number");
+                self.settings[place] = Destination::clone(settings);
+                self.starts.remove(&place);
+            }
+            Command::DeleteDestination { .. } | Command::Cancel { .. } => {}
         }
     }
 
@@ -439,12 +697,35 @@ impl World {
             let (key, body) = self.load(&dispatch);
             let lease = dispatch.lease;
             let place = lease.destination.0 as usize;
-            let (id, attempt, at) = (lease.id, lease.attempt, now.wall);
+            let (id, attempt, at) = (lease.id, lease.attempt, now);
             let sent = Sent { id, attempt, key: &key, body: &body, place, at };
-            self.oracle.sent(&sent, self.concurrency as usize, self.slots as usize);
+            let most = self.settings[place].concurrency_max;
+            self.oracle.sent(&sent, most as usize, self.slots as usize);
+            self.paced(place, now.mono.0);
             self.mix(id.0 as u64 ^ u64::from(attempt));
             self.answer(&dispatch, place);
         }
+    }
+
+    /// C123: no more than the rate and its burst.
+    fn paced(&mut self, place: usize, at: u64) {
+        let Some(rate) = self.settings[place].rate else { return };
+        let starts = self.starts.entry(place).or_default();
+        starts.push(at);
+        if let Some(first) = starts.len().checked_sub(rate.burst as usize + 1) {
+            let apart = (at - starts[first] + 1) * 1_000;
+            assert!(apart >= rate.interval_micros(), "C123: {place} sent too many within {apart} us");
+        }
+    }
+
+    /// How a receiver takes a request now: one with a bucket goes by what is left in it.
+    fn mood(&mut self, place: usize) -> Mood {
+        let Mood::Bucket(rate) = self.moods[place] else { return self.moods[place] };
+        let (left, since) = self.buckets[place];
+        let left = (left + (self.mono - since) * rate).min(rate * 1_000);
+        let taken = left >= 1_000;
+        self.buckets[place] = (left - if taken { 1_000 } else { 0 }, self.mono);
+        if taken { Mood::Well } else { Mood::Limits(2) }
     }
 
     fn load(&self, dispatch: &Dispatch) -> (String, Vec<u8>) {
@@ -458,7 +739,7 @@ impl World {
     }
 
     fn answer(&mut self, dispatch: &Dispatch, place: usize) {
-        let mood = self.moods[place];
+        let mood = self.mood(place);
         let reply = mood.reply(&mut self.rng);
         let lease = dispatch.lease;
         if reply.outcome.is_success() {
@@ -489,6 +770,8 @@ impl World {
         let opens = |it: &&Command| {
             matches!(it, Command::Release { .. } | Command::Retry { .. } | Command::Hold { .. })
         };
+        let quiet = when == 0;
+        let before = quiet.then(|| self.rows());
         for command in given.batch.commands.iter().filter(opens) {
             self.note(command); // it may have been committed before the crash
         }
@@ -504,17 +787,38 @@ impl World {
             (_, _) => "crash_after",
         });
         let image = in_commit.unwrap_or_else(|| self.disk.image());
+        self.count_visits();
         self.engine = None;
         self.disk = Disk::of(image);
         self.events.retain(|_, event| !matches!(event, Event::Report { .. }));
-        self.oracle.crashed();
+        self.oracle.crashed(now);
+        self.leases.clear();
+        self.starts.clear();
+        self.gates.clear();
         self.mono += 1 + self.rng.below(5_000);
         self.reopen();
+        if let Some(before) = before {
+            self.oracle.same(&before, &self.rows());
+            self.oracle.fire("same after a restart");
+        }
+    }
+
+    fn rows(&self) -> Rows {
+        let file = self.engine().reader().snapshot().expect("it can be read");
+        rows(&file, self.now().wall)
     }
 
     fn reopen(&mut self) {
         self.open();
-        self.engine().reader().snapshot().map(|file| self.oracle.whole(&file)).expect("it can be read");
+        let now = self.now();
+        self.oracle.reopened(now);
+        self.engine().reader().snapshot().map(|file| self.oracle.whole(&file, now)).expect("it can be read");
+        for place in 0..self.moods.len() {
+            let file = self.engine().reader().snapshot().expect("it can be read");
+            if let Some(found) = file.destination(&destination_name(place)).expect("it can be read") {
+                self.settings[place] = found.settings;
+            }
+        }
         let states: Vec<_> = (0..self.moods.len()).map(|place| self.is_paused(place)).collect();
         for (place, paused) in states.into_iter().enumerate() {
             if paused {
