@@ -9,6 +9,7 @@
 //! one commit. Only then are replies and dispatches handed out.
 
 mod accept;
+mod answer;
 mod claim;
 mod classes;
 pub mod command;
@@ -18,9 +19,12 @@ mod find;
 pub mod live;
 mod open;
 mod operate;
+mod pressure;
 mod publish;
+pub mod rank;
 mod report;
 mod sweep;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,14 +37,17 @@ use crate::store::{Commit, DeliveryView, Store, StoreError, Writing};
 use crate::time::{Millis, Mono, Now, Timestamp};
 
 use accept::Accepting;
-use command::{Answer, Batch, Query, Step};
+use command::{Batch, Step};
 use directory::Directory;
 use find::Finder;
 use live::Tally;
+use rank::Rankings;
 use sweep::Sweeps;
+use watch::Watch;
 
 pub use crate::model::{ClassSettings, TenantWeights};
 pub use open::Seed;
+pub use watch::{WATCHED_DEFAULT, WATCHED_MAX};
 
 /// A step with nothing to do commits this often, so that a stuck engine shows.
 pub const HEARTBEAT: Millis = Millis(10_000);
@@ -111,6 +118,8 @@ struct Core {
     sweeps: Sweeps,
     finder: Finder,
     tally: Tally,
+    rankings: Rankings,
+    watch: Watch,
     /// The number of the last committed step.
     step: u64,
     last_commit: Mono,
@@ -210,6 +219,11 @@ impl Engine {
         Arc::new(self.core.picture(now))
     }
 
+    /// Shows so many destinations one by one from now on: see [`live::Live::watched`].
+    pub fn watch(&mut self, places: usize) {
+        self.core.watch = Watch::new(places);
+    }
+
     /// Checks what is in RAM against itself: see [`Schedule::audit`]. After a step that had room
     /// for every claim.
     ///
@@ -254,14 +268,8 @@ impl Core {
     fn run(&mut self, file: &mut Writing<'_>, now: Now, batch: Batch) -> Result<(Step, bool), StoreError> {
         let number = self.step + 1;
         let heartbeat = now.mono.since(self.last_commit) >= HEARTBEAT;
-        let mut work = InStep {
-            core: self,
-            file,
-            now,
-            number,
-            out: Step::default(),
-            accepting: Accepting::default(),
-        };
+        let mut work =
+            InStep { core: self, file, now, number, out: Step::default(), accepting: Accepting::default() };
         for report in batch.reports {
             work.report(report)?;
         }
@@ -337,15 +345,6 @@ impl Core {
     /// True when the wall clock may end a delivery.
     fn is_clock_proven(&self, now: Now) -> bool {
         now.mono >= self.clock.proven_at
-    }
-
-    fn answers(&self, queries: &[Query], now: Now) -> Vec<Answer> {
-        let answer = |query: &Query| match query {
-            Query::Gates(numbers) => {
-                Answer::Gates(numbers.iter().map(|no| self.schedule.view(*no, now)).collect())
-            }
-        };
-        queries.iter().map(answer).collect()
     }
 
     /// The view of a delivery as it stands in this step.

@@ -69,7 +69,11 @@ impl InStep<'_, '_> {
         };
         let stored = StoredDestination { name, settings, note, created_at: self.now.wall, revision: 1 };
         let facts = Facts::of(&stored, tenant);
-        let no = self.core.schedule.add(facts.gate(&self.core.limits.tenant_weights), GateMemory::default(), self.now);
+        let no = self.core.schedule.add(
+            facts.gate(&self.core.limits.tenant_weights),
+            GateMemory::default(),
+            self.now,
+        );
         self.core.directory.put(no, facts);
         self.file.put_destination(no, &stored)?;
         Ok(Ok(Done::Created(Box::new(DestinationView::of(no, stored)))))

@@ -31,17 +31,17 @@ use fair::{Tag, Turns};
 use gate::{Gate, Shut};
 use pool::{BANDS, Permit, Pools};
 
+pub use crate::outcome::GateMemory;
 pub use breaker::BreakerState;
 pub use counts::{FORECAST_MINUTES, Waiting};
 pub use gate::GateSettings;
-pub use crate::outcome::GateMemory;
 pub use health::{Admission, Seen};
 pub use lane::BUFFER;
 pub use pick::Pick;
 pub use pool::{Pool, Slot};
 pub use record::{Recovered, Times};
 pub use standing::Standing;
-pub use view::{GateView, Survey};
+pub use view::{GateLine, GateView, Survey};
 
 /// A step of the wall clock after which what is due is let out slowly: less is drift or a pause.
 const WAVE: Millis = Millis(60_000);

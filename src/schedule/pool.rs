@@ -426,8 +426,7 @@ mod tests {
     #[test]
     fn what_is_out_for_long_moves_to_slow_up_to_its_most() {
         let mut pools = pools(128);
-        let slots: Vec<Slot> =
-            (0..80).map(|tenant| pools.take(permit(Pool::Fast, URGENT, tenant))).collect();
+        let slots: Vec<Slot> = (0..80).map(|tenant| pools.take(permit(Pool::Fast, URGENT, tenant))).collect();
         assert_eq!(pools.next_age(), Some(Mono(2_000)));
         assert_eq!(pools.age(Mono(1_999), |_| 0), None);
         let mut aged = 0;

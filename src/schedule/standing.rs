@@ -10,12 +10,17 @@ pub enum Standing {
     /// Nothing: it is not its turn to wait for anything of ours.
     Free,
     /// So many other tenants are served before its own.
-    TenantShare { ahead: usize },
+    TenantShare {
+        ahead: usize,
+    },
     /// The slots that are left are kept for first attempts, heavier classes, or tenants with
     /// nothing slow in flight.
     Reserved,
     /// Every slot that its kind of work may use is in use.
     Slots,
+    /// The bodies in flight fill the memory there is for them. The engine's word, not the
+    /// schedule's.
+    Bodies,
     Stopped,
 }
 
@@ -28,6 +33,10 @@ impl Schedule {
         }
         let Some(gate) = self.gates.get(index(no)) else { return Standing::Free };
         let (pool, tenant) = (gate.pool, gate.settings.tenant);
+        let suspended = gate.lanes().any(|(of, queue)| *of == lane && queue.suspended);
+        if suspended && self.suspects >= self.suspect_slots {
+            return Standing::Slots;
+        }
         let turns = &self.turns[pool.index()][usize::from(lane.0)];
         if pool == Pool::Cold && turns.is_aside(tenant) {
             return Standing::Reserved;

@@ -3,11 +3,11 @@
 use redb::{ReadableTable, ReadableTableMetadata};
 
 use super::record::{self, StoredDestination};
-use crate::outcome::GateMemory;
 use super::rows::{damaged, name_of};
 use super::tables::Meta;
 use super::{StoreError, Writing};
 use crate::model::{ClassNo, DeliveryId, DestNo, Name, TenantNo};
+use crate::outcome::GateMemory;
 
 /// Everything the engine keeps in RAM, as it was found at open.
 #[derive(Debug, Default)]

@@ -5,12 +5,12 @@ use redb::ReadableTable;
 
 use super::StoreError;
 use super::record::{self, StoredDestination};
-use crate::outcome::GateMemory;
 use super::rows::{self, damaged, key_row, part_key, parts};
 use super::tables::{DueRow, MAX_ATTEMPT_ROWS, Meta, PART_BYTES, Tables, meta};
 use crate::delivery::{Attempt, Delivery, Lease, State};
 use crate::model::{ClassNo, DeliveryId, DestNo, DestinationState, IdempotencyKey, Lane, Name, TenantNo};
 use crate::outcome::Ending;
+use crate::outcome::GateMemory;
 use crate::time::Timestamp;
 
 /// One write transaction, in the engine's words.

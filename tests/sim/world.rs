@@ -334,10 +334,7 @@ impl World {
         let batch = Batch { queries: vec![Query::Gates(numbers)], ..Batch::default() };
         let step = self.engine.as_mut().expect("open").step(now, batch).expect("this disk does not fail");
         let [Answer::Gates(gates)] = &step.answers[..] else { panic!("one question, one answer") };
-        let idle: Vec<bool> = gates
-            .iter()
-            .map(|gate| gate.as_ref().is_some_and(is_idle))
-            .collect();
+        let idle: Vec<bool> = gates.iter().map(|gate| gate.as_ref().is_some_and(is_idle)).collect();
         // After a crash nothing has been claimed yet; then the answer is of before this step.
         let answered_after = step.dispatches.is_empty();
         self.told(&step);

@@ -1,12 +1,12 @@
 //! Golden bytes, round trips, and every way in which a record can be wrong.
 
 use super::*;
-use crate::outcome::GateMemory;
 use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Payload, Source, State};
 use crate::model::destination::StateNote;
 use crate::model::{
     ClassNo, DeliveryId, DestNo, Destination, DestinationState, Header, HoldScope, Lane, Rate, TenantNo,
 };
+use crate::outcome::GateMemory;
 use crate::outcome::{AttemptResult, Clamped, Ending, Hold, HoldReason, NextReason};
 use crate::time::{Millis, Timestamp};
 use proptest::prelude::*;

@@ -30,6 +30,7 @@ fn live() -> Live {
         forecast: vec![5, 0],
         figures: Live::empty().figures,
         destinations: DestinationsLive::default(),
+        watched: Vec::new(),
     }
 }
 
