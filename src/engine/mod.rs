@@ -47,7 +47,6 @@ use watch::Watch;
 
 pub use crate::model::{ClassSettings, TenantWeights};
 pub use open::Seed;
-pub use watch::{WATCHED_DEFAULT, WATCHED_MAX};
 
 /// A step with nothing to do commits this often, so that a stuck engine shows.
 pub const HEARTBEAT: Millis = Millis(10_000);

@@ -13,37 +13,28 @@ use crate::model::DestNo;
 use crate::schedule::{GateLine, Schedule};
 use crate::time::{Millis, Mono, Now};
 
-/// Places unless the settings say otherwise (API.md).
-pub const WATCHED_DEFAULT: usize = 20;
-/// The most places there can be (API.md): four series each.
-pub const WATCHED_MAX: usize = 100;
 /// How long a place is kept at least (API.md).
 const KEPT: Millis = Millis(600_000);
 /// How often it is looked who has most waiting: a pass over all gates.
 const LOOK_EVERY: Millis = Millis(5_000);
 
 /// Who is watched, and since when.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Watch {
+    /// None unless the settings give some.
     places: usize,
     since: BTreeMap<DestNo, Mono>,
     looked: Option<Mono>,
 }
 
-impl Default for Watch {
-    fn default() -> Watch {
-        Watch::new(WATCHED_DEFAULT)
-    }
-}
-
 impl Watch {
     pub(super) fn new(places: usize) -> Watch {
-        Watch { places: places.min(WATCHED_MAX), since: BTreeMap::new(), looked: None }
+        Watch { places, ..Watch::default() }
     }
 
     /// Who is watched now, in the order of their numbers.
     pub(super) fn rows(&mut self, schedule: &Schedule, directory: &Directory, now: Now) -> Vec<WatchedLive> {
-        if self.looked.is_none_or(|last| now.mono.since(last) >= LOOK_EVERY) {
+        if self.places > 0 && self.looked.is_none_or(|last| now.mono.since(last) >= LOOK_EVERY) {
             self.looked = Some(now.mono);
             self.look(schedule.lines(), now.mono);
         }
