@@ -168,7 +168,7 @@ fn fields(output: &Output, one: &Destination) -> Vec<(&'static str, String)> {
 
 fn asked(it: &Observed) -> String {
     let [p50, p95, max] = [it.p50_ms, it.p95_ms, it.max_ms].map(|ms| length(Millis(ms)));
-    format!("{} times, half of them {p50} at most, 95 % {p95}, the longest {max}", it.count)
+    format!("{}: half of them {p50} at most, 95 % {p95}, the longest {max}", times(it.count))
 }
 
 fn recovery(it: &Recovery) -> String {
@@ -176,7 +176,11 @@ fn recovery(it: &Recovery) -> String {
     let began: Vec<String> = it.by_result.iter().map(|(result, count)| format!("{result} {count}")).collect();
     let began =
         if began.is_empty() { String::new() } else { format!("; it began with {}", began.join(", ")) };
-    format!("{} times, half of them within {p50}, 95 % within {p95}{began}", it.count)
+    format!("{}: half of them within {p50}, 95 % within {p95}{began}", times(it.count))
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
 fn rate(rate: &Rate) -> String {
