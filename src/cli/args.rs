@@ -1,10 +1,12 @@
 //! What can be typed: every command, its arguments and an example of each.
 
+pub(super) mod drill;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args as ArgsTrait, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args as ArgsTrait, Parser, Subcommand};
 
 /// Webhook delivery engine: one binary, one file, one region.
 #[derive(Debug, Parser)]
@@ -48,7 +50,7 @@ pub(super) enum Command {
     Receiver(Receiver),
     /// Start a throw-away server and receivers, and see whether it keeps its promises
     #[command(after_help = "Example:\n  duehook drill two-destinations")]
-    Drill(Drill),
+    Drill(drill::Drill),
     /// Print the version
     #[command(after_help = "Example:\n  duehook version --json")]
     Version,
@@ -376,19 +378,4 @@ pub(super) struct Receiver {
     /// Do not print a line for each request
     #[arg(long)]
     pub quiet: bool,
-}
-
-#[derive(Debug, ArgsTrait)]
-pub(super) struct Drill {
-    /// Which promise to try
-    pub command: DrillCommand,
-}
-
-/// The drills of this version.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum DrillCommand {
-    /// A receiver says 429 and must be left alone; another must not notice
-    TwoDestinations,
-    /// One key, however often it is posted, is one delivery
-    Duplicate,
 }

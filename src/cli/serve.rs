@@ -93,7 +93,7 @@ fn log(settings: &Settings) {
 
 async fn serve(settings: &Settings) -> Result<(), ServeError> {
     let mut signals = Signals::new()?;
-    raise_descriptors(settings.send.slots)?;
+    check_slots(settings.send.slots, raise_descriptors()?)?;
     let clock = Clock::start();
     // Whatever else can fail does so before the file is opened: a start that fails after it
     // would look like a crash to the next one.
@@ -185,13 +185,18 @@ fn sender(settings: &Settings) -> Result<Sender, ServeError> {
     Sender::new(config).map_err(|error| ServeError::Config(error.to_string()))
 }
 
-/// Raises the soft limit of descriptors to the hard one; slots beyond a quarter are refused.
-fn raise_descriptors(slots: u32) -> Result<(), ServeError> {
+/// Raises the soft limit of descriptors to the hard one, and answers with that.
+pub(super) fn raise_descriptors() -> std::io::Result<u64> {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     let most = limit.maximum.unwrap_or(u64::MAX);
-    setrlimit(Resource::Nofile, limit).map_err(std::io::Error::from)?;
+    setrlimit(Resource::Nofile, limit)?;
+    Ok(most)
+}
+
+/// Slots beyond a quarter of the descriptors there can be are refused.
+fn check_slots(slots: u32, most: u64) -> Result<(), ServeError> {
     if u64::from(slots) > most / SLOTS_SHARE {
         let says = format!(
             "send.slots {slots} needs {} descriptors, the limit is {most}: lower it, or raise LimitNOFILE",

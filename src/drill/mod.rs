@@ -5,7 +5,12 @@
 //! the server only as any client does.
 
 pub mod duplicate;
+pub mod herd;
+mod load;
+pub mod noisy_tenant;
 pub mod receiver;
+pub mod saturation;
+pub mod slow;
 mod throwaway;
 pub mod two_destinations;
 mod voice;

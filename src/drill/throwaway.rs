@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use super::load::client::Client;
 use crate::config;
 
 /// A server that has not said where it listens by then never will.
@@ -88,9 +89,14 @@ struct Addresses {
 impl Throwaway {
     /// Starts the server and waits until it serves.
     pub(super) async fn start() -> Result<Throwaway, DrillError> {
+        Throwaway::with(&[]).await
+    }
+
+    /// The same with further settings, by their variables.
+    pub(super) async fn with(settings: &[(&str, String)]) -> Result<Throwaway, DrillError> {
         let folder = tempfile::tempdir().map_err(DrillError::Spawn)?;
         let log = folder.path().join("server.log");
-        let mut server = Killed(spawn(&folder, &log).map_err(DrillError::Spawn)?);
+        let mut server = Killed(spawn(&folder, &log, settings).map_err(DrillError::Spawn)?);
         let mut printed = JoinSet::new();
         let addresses = match server.0.stdout.take() {
             Some(stdout) => addresses(stdout, &mut printed).await,
@@ -106,6 +112,12 @@ impl Throwaway {
     /// The number of its process.
     pub(super) fn process(&self) -> u32 {
         self.server.0.id()
+    }
+
+    /// The way to it for customers who come in numbers.
+    pub(super) fn client(&self) -> Client {
+        let Throwaway { http, ingest, admin, .. } = self;
+        Client { http: http.clone(), ingest: ingest.clone(), admin: admin.clone() }
     }
 
     /// Makes a destination that may be called on loopback.
@@ -137,20 +149,21 @@ impl Throwaway {
     }
 }
 
-async fn read(request: reqwest::RequestBuilder) -> Result<Reply, DrillError> {
+pub(super) async fn read(request: reqwest::RequestBuilder) -> Result<Reply, DrillError> {
     let response = request.send().await?;
     let status = response.status().as_u16();
     let json = serde_json::from_str(&response.text().await?).unwrap_or_default();
     Ok(Reply { status, json })
 }
 
-fn spawn(folder: &TempDir, log: &std::path::Path) -> io::Result<Child> {
+fn spawn(folder: &TempDir, log: &std::path::Path, settings: &[(&str, String)]) -> io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("serve").arg("--data").arg(folder.path().join("drill.redb"));
     for name in config::environment().keys() {
         command.env_remove(name);
     }
-    command.envs(SETTINGS).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.envs(SETTINGS).envs(settings.iter().map(|(name, value)| (name, value)));
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
     command.stderr(std::fs::File::create(log)?).spawn()
 }
 

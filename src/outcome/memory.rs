@@ -17,8 +17,9 @@ pub struct GateMemory {
     pub latency: Option<Millis>,
     /// Requests that were allowed in flight.
     pub limit: u32,
-    /// A rate that it was seen to take, in requests in a million seconds.
-    pub learnt: Option<u64>,
+    /// A rate that it was seen to take, and the least that it is paced to, in requests in a
+    /// million seconds.
+    pub learnt: Option<(u64, u64)>,
     /// Times in a row that the breaker has opened, and until when it is open.
     pub breaker_opened: u32,
     pub breaker_until: Option<Timestamp>,

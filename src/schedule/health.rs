@@ -142,7 +142,11 @@ impl Schedule {
                 self.refuse(admission, seen.hold, now);
             }
             Health::Unknown => {}
-            other => failure(gate, admission, seen.result, other, now),
+            health @ (Health::Answered
+            | Health::Failed
+            | Health::Broken
+            | Health::Unreachable
+            | Health::Forbidden) => failure(gate, admission, seen.result, health, now),
         }
         if let Some(latency) = seen.latency {
             let gate = &mut self.gates[index(no)];
@@ -189,7 +193,7 @@ impl Schedule {
             failure_streak: gate.record.failure_streak,
             latency: gate.latency,
             limit: gate.limit.now(gate.settings.max),
-            learnt: gate.pace.learnt().map(|rate| (rate * 1e6) as u64),
+            learnt: gate.pace.memory().map(|(rate, floor)| ((rate * 1e6) as u64, (floor * 1e6) as u64)),
             breaker_opened: gate.breaker.opened(),
             breaker_until: gate.breaker.shut_until().map(wall),
             paced_until: gate.pace.arrival().map(wall),
@@ -223,7 +227,7 @@ pub(super) fn recall(gate: &mut Gate, memory: &GateMemory, now: Now) {
         gate.limit = Limit::known(memory.limit);
     }
     gate.breaker = Breaker::resume(memory.breaker_opened, memory.breaker_until.map(mono), now.mono);
-    let learnt = memory.learnt.map(|rate| rate as f64 / 1e6).filter(|rate| *rate > 0.0);
+    let learnt = memory.learnt.map(|(rate, floor)| (rate as f64 / 1e6, floor as f64 / 1e6));
     if *memory != GateMemory::default() {
         gate.pace.resume(memory.paced_until.map(mono), learnt, now.mono);
     }

@@ -138,7 +138,7 @@ pub(super) struct Pools {
 impl Pools {
     /// `weights` are those of the classes, by number.
     pub(super) fn new(slots: u32, reserve_permille: u32, weights: &[u32]) -> Pools {
-        let parts = (slots >= POOLED_FROM).then(|| Parts {
+        let parts = (slots >= POOLED_FROM).then_some(Parts {
             cold: slots / 8,
             slow: slots / 4,
             slow_most: slots / 2,

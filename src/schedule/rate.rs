@@ -14,6 +14,8 @@ const GROWTH: f64 = 0.01;
 const SLOWEST: f64 = 1.0;
 /// A learnt rate is forgotten when nothing was refused for so long.
 const FORGET: Millis = Millis(600_000);
+/// Requests that must have been taken for their rate to mean something.
+const TELLING: u32 = 5;
 /// The burst of a learnt rate: what it lets through in this time.
 const BURST_SECONDS: f64 = 0.1;
 /// What was taken is measured over at least this time.
@@ -61,6 +63,10 @@ pub(super) struct Pace {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Learnt {
     per_second: f64,
+    /// What it took in the first interval and the hold after it: as much can be had by sending
+    /// until it refuses, so pacing is never to give less. Without it a receiver that refuses a
+    /// few requests by chance would be paced down a fifth each time, to next to nothing.
+    floor: f64,
     refused_at: Mono,
     cells: Cells,
 }
@@ -80,14 +86,15 @@ impl Pace {
     }
 
     /// After a start: what was sent just before is known only where it was stored.
-    pub(super) fn resume(&mut self, arrival: Option<Mono>, learnt: Option<f64>, now: Mono) {
+    pub(super) fn resume(&mut self, arrival: Option<Mono>, learnt: Option<(f64, f64)>, now: Mono) {
         if let Some(cells) = &mut self.configured {
             *cells = Cells::drained(cells.interval, cells.burst, micros(now));
             if let Some(arrival) = arrival {
                 cells.arrival = cells.arrival.min(micros(arrival));
             }
         }
-        self.learnt = learnt.map(|per_second| Learnt::at(per_second, now));
+        let learnt = learnt.filter(|(per_second, _)| *per_second > 0.0);
+        self.learnt = learnt.map(|(per_second, floor)| Learnt { floor, ..Learnt::at(per_second, now) });
     }
 
     /// When the next request conforms to both, rounded up.
@@ -126,10 +133,14 @@ impl Pace {
     /// until `until`: a little less than what was taken until now is what it takes.
     pub(super) fn refused(&mut self, until: Mono, now: Mono) {
         let seconds = |since: Mono| now.since(since).0.max(MEASURED.0) as f64 / 1_000.0;
-        if let Some(since) = self.since.filter(|_| self.taken > 0) {
-            let rate = (SAFETY * f64::from(self.taken) / seconds(since)).max(SLOWEST);
+        if let Some(since) = self.since.filter(|_| self.taken >= TELLING) {
+            let (taken, hold) = (f64::from(self.taken), until.since(now).0 as f64 / 1_000.0);
+            let whole = taken / (seconds(since) + hold);
+            let before = self.learnt.filter(|learnt| learnt.floor > 0.0);
+            let floor = before.map_or(whole, |learnt| learnt.floor);
+            let rate = (SAFETY * taken / seconds(since)).max(floor).max(SLOWEST);
             let arrival = self.learnt.map_or(0, |learnt| learnt.cells.arrival);
-            let mut learnt = Learnt::at(rate, now);
+            let mut learnt = Learnt { floor, ..Learnt::at(rate, now) };
             learnt.cells.arrival = arrival;
             self.learnt = Some(learnt);
         } else if let Some(learnt) = &mut self.learnt {
@@ -148,6 +159,11 @@ impl Pace {
         self.learnt.map(|learnt| learnt.per_second)
     }
 
+    /// The learnt rate and the least that is kept of it.
+    pub(super) fn memory(&self) -> Option<(f64, f64)> {
+        self.learnt.map(|learnt| (learnt.per_second, learnt.floor))
+    }
+
     /// Where the configured rate stands, if that is worth keeping.
     pub(super) fn arrival(&self) -> Option<Mono> {
         let cells = self.configured.filter(|cells| cells.interval >= KEPT_FROM)?;
@@ -157,8 +173,8 @@ impl Pace {
 
 impl Learnt {
     fn at(per_second: f64, refused_at: Mono) -> Learnt {
-        let mut learnt =
-            Learnt { per_second, refused_at, cells: Cells { interval: 0, burst: 1, arrival: 0 } };
+        let cells = Cells { interval: 0, burst: 1, arrival: 0 };
+        let mut learnt = Learnt { per_second, floor: 0.0, refused_at, cells };
         learnt.set(per_second);
         learnt
     }
@@ -229,6 +245,26 @@ mod tests {
         assert_eq!(pace.learnt(), Some(40.01));
         assert!(pace.success(Mono(601_000)), "ten minutes without a refusal");
         assert_eq!(pace.learnt(), None);
+    }
+
+    /// Refusals by chance do not pace it down to nothing.
+    #[test]
+    fn what_sending_until_it_refuses_gives_is_never_undercut() {
+        let mut pace = Pace::default();
+        let (mut now, mut taken) = (Mono(0), 0);
+        for _ in 0..50 {
+            for _ in 0..16 {
+                now = now.max(pace.earliest());
+                pace.take(now);
+                pace.success(now);
+                taken += 1;
+            }
+            let until = now.plus(Millis(1_000));
+            pace.refused(until, now);
+            now = until;
+        }
+        let rate = f64::from(taken) / (now.0 as f64 / 1_000.0);
+        assert!(rate > 7.0, "{rate} a second, of 16 that sending at once would give");
     }
 
     #[test]

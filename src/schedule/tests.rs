@@ -426,3 +426,10 @@ fn what_is_ready_and_what_is_held_age_apart() {
     assert_eq!(survey.oldest_ready[1], Some(at(500).wall));
     assert_eq!(it.survey(at(50)).oldest_held[1], None, "not due yet");
 }
+
+/// I19: what a destination costs in RAM, without its rows.
+#[test]
+fn i19_a_gate_is_small() {
+    let size = size_of::<Gate>();
+    assert!(size <= 448, "{size} bytes, 100,000 times");
+}

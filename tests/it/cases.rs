@@ -40,7 +40,6 @@ const VALUES: &str = "outcome::retry_after::tests::more_than_one_value_and_their
 const WAITS: &str = "outcome::tests::a_429_waits_as_long_as_it_says_and_never_less";
 const BACKS_OFF: &str = "outcome::tests::a_429_that_names_no_time_backs_off";
 const SEEDS: &str = "simulation::every_invariant_holds_over_many_seeds";
-const FAIR: &str = "belongs to the fair scheduler, which replaces the pick in the next issue";
 const HALF: &str = "the fallback is 5 s with half jitter, which is from half the step to the step: \
                     [2.5 s, 5 s], not [2.5 s, 7.5 s]";
 
@@ -208,10 +207,10 @@ const SCHEDULING: [(u16, Where); 13] = [
         ),
     ),
     (119, Test("scenes::gate::c119_a_slow_destination_delays_no_other")),
-    (120, Listed(FAIR)),
-    (121, Listed(FAIR)),
+    (120, Test("scenes::fair::c120_retries_leave_room_for_what_is_new")),
+    (121, Test("scenes::fair::c121_a_tenant_with_one_does_not_wait_for_a_thousand")),
     (122, Test("schedule::tests::c122_what_is_held_is_not_looked_at")),
-    (123, Listed("rates belong to the scheduler issue")),
+    (123, Test("scenes::fair::c123_a_rate_is_kept_over_a_restart")),
     (124, Test("scenes::life::c124_refused_connections_back_off")),
     (126, Test("scenes::gate::c126_every_slot_comes_back")),
     (128, Test("scenes::gate::c128_a_repeat_that_waits_holds_up_nobody")),

@@ -488,6 +488,9 @@ fn usage_and_servers_that_are_not_there() {
     check(&["dest", "hold", "a"], &[], 2, "--until");
     check(&["send", "a", "--max-age", "soon"], &[], 2, "--max-age");
     check(&["drill", "nothing"], &[], 2, "two-destinations");
+    check(&["drill"], &[], 2, "noisy-tenant");
+    check(&["drill", "slow", "--seconds", "0"], &[], 2, "--seconds");
+    check(&["drill", "herd", "--slots", "8"], &[], 2, "--slots");
     check(&["version"], &[], 0, concat!("duehook ", env!("CARGO_PKG_VERSION")));
     check(&["version", "--json"], &[], 0, "{\"version\":");
     check(&["--version"], &[], 0, env!("CARGO_PKG_VERSION"));
@@ -495,7 +498,7 @@ fn usage_and_servers_that_are_not_there() {
 
 #[test]
 fn every_command_shows_an_example() {
-    let commands: [&[&str]; 25] = [
+    let commands: [&[&str]; 31] = [
         &[],
         &["serve"],
         &["check-config"],
@@ -520,6 +523,12 @@ fn every_command_shows_an_example() {
         &["stats"],
         &["receiver"],
         &["drill"],
+        &["drill", "two-destinations"],
+        &["drill", "duplicate"],
+        &["drill", "saturation"],
+        &["drill", "slow"],
+        &["drill", "herd"],
+        &["drill", "noisy-tenant"],
         &["version"],
     ];
     for command in commands {
@@ -529,4 +538,31 @@ fn every_command_shows_an_example() {
         let after = run.stdout.split("Example").nth(1).unwrap_or_default();
         assert!(after.contains(example.trim_end()), "{command:?}: {}", run.stdout);
     }
+}
+
+/// How fast the machine is that runs the tests says nothing about the promises: only that what
+/// is told is whole, and that the exit code is the verdict's.
+#[test]
+fn drills_under_load_end_with_a_verdict_and_its_exit_code() {
+    let check = |arguments: &str, checks: usize, part: &str| {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let run = duehook(&[&["drill", "--json"], &arguments[..]].concat(), &[], b"");
+        let events: Vec<serde_json::Value> =
+            run.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON a line")).collect();
+        let of = |kind: &str| events.iter().filter(|event| event["event"] == kind).count();
+        assert_eq!((of("check"), of("verdict")), (checks, 1), "{arguments:?}: {}{}", run.stdout, run.stderr);
+        let kept = events.last().expect("a verdict")["kept"].as_bool().expect("a verdict at the end");
+        assert_eq!(run.code, i32::from(!kept), "{arguments:?}: {}", run.stdout);
+        let good = |event: &serde_json::Value| event["event"] != "check" || event["good"] == true;
+        assert_eq!(kept, events.iter().all(good), "{arguments:?}: {}", run.stdout);
+        assert!(run.stdout.contains(part), "{arguments:?}: {}", run.stdout);
+    };
+    check("slow --destinations 4 --per-destination 2 --slots 64 --seconds 1", 3, " to the slow receivers");
+    check("noisy-tenant --destinations 3 --deliveries 60 --slots 64", 2, "the backlog of 60 lasted");
+    check("herd --deliveries 40", 3, "all 40 taken");
+    check(
+        "saturation --destinations 3 --deliveries 30 --seconds 1",
+        3,
+        "to 3 limited destinations in 3 holds",
+    );
 }

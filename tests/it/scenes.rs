@@ -3,6 +3,7 @@
 
 mod classes;
 mod clock;
+mod fair;
 mod found;
 mod gate;
 mod life;

@@ -119,7 +119,7 @@ fn reply(status: StatusCode, headers: Vec<(HeaderName, HeaderValue)>, body: Byte
 
 /// The wall clock: dates in answers and times in printed lines are for other programs and people.
 #[expect(clippy::disallowed_methods, reason = "the receiver plays another machine, with its own clock")]
-pub(super) fn wall_clock() -> SystemTime {
+pub(in crate::drill) fn wall_clock() -> SystemTime {
     SystemTime::now()
 }
 

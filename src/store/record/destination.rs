@@ -59,7 +59,7 @@ struct GateV1 {
     failure_streak: u32,
     latency: Option<u64>,
     limit: u32,
-    learnt: Option<u64>,
+    learnt: Option<(u64, u64)>,
     breaker_opened: u32,
     breaker_until: Option<u64>,
     paced_until: Option<u64>,
