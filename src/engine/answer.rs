@@ -29,10 +29,8 @@ impl Core {
 
     /// What of the server keeps a lane back: memory for bodies is the engine's own bound.
     fn standing(&self, no: DestNo, lane: Lane) -> Standing {
-        match self.schedule.standing(no, lane) {
-            Standing::Stopped => Standing::Stopped,
-            _ if self.bodies_out >= MAX_BODIES_OUT => Standing::Bodies,
-            other => other,
-        }
+        let standing = self.schedule.standing(no, lane);
+        let full = self.bodies_out >= MAX_BODIES_OUT;
+        if full && standing != Standing::Stopped { Standing::Bodies } else { standing }
     }
 }
