@@ -38,6 +38,8 @@ pub struct Settings {
     pub admin: Listener,
     /// None: off
     pub metrics: Option<Listener>,
+    /// Destinations that metrics show one by one.
+    pub metrics_destinations: usize,
     pub send: Send,
     /// Always has one named `default`.
     pub policies: BTreeMap<Name, Policy>,
@@ -132,6 +134,9 @@ pub struct Sources {
 /// The variables whose names begin with `DUEHOOK_`.
 pub type Environment = BTreeMap<String, OsString>;
 
+/// Destinations that metrics show one by one, unless set: four series each.
+const METRICS_DESTINATIONS_DEFAULT: usize = 20;
+
 /// What the names of our variables begin with.
 pub const PREFIX: &str = "DUEHOOK_";
 
@@ -174,6 +179,7 @@ impl Default for Settings {
             ingest: Ingest::default(),
             admin: Listener::loopback(8461),
             metrics: None,
+            metrics_destinations: METRICS_DESTINATIONS_DEFAULT,
             send: Send::default(),
             policies: BTreeMap::from([(default_policy(), Policy::default())]),
             classes: ClassSettings::first(),

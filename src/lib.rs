@@ -82,6 +82,10 @@
 //! - **A request that does not fit is refused whole**, but for items that repeat what is stored.
 //! - **The runtime is woken once a step** with all replies and sends, and the engine only while it
 //!   waits: a wake-up from outside is a system call, and one a report cost a quarter of the rate.
+//! - **A class is pressed by its lag, not by its age**: what a hold made old is not served sooner
+//!   by more weight, and the other classes would pay for it.
+//! - **Places in the per-destination metrics are kept, not shared out anew**: there are never more
+//!   series than places, so who has most waiting may have to wait for one, ten minutes at the most.
 //! - **Two-digit years follow `httpdate`** (70-99 are 19xx); a fraction of a second rounds up; a
 //!   weekday that is wrong makes a date invalid.
 

@@ -12,16 +12,21 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::engine::live::{ClassLive, Histogram, Live};
+use crate::engine::live::{CLAMPED, ClassLive, Histogram, Live, RETRY_AFTER, WatchedLive};
 use crate::outcome::{AttemptResult, Ending};
 use crate::time::Timestamp;
 
 type Encoded = Result<(), Error>;
 
-/// One scrape: the newest picture, what is known of the file, and when.
+/// One scrape: the newest picture, what is known at the edges, and when.
 #[derive(Debug)]
 pub struct Scrape {
     pub live: Live,
+    /// Deliveries that were not taken, by code: every code that there is.
+    pub refusals: Vec<(&'static str, u64)>,
+    /// How long steps with a commit took, and what they carried.
+    pub commit_seconds: Histogram,
+    pub commit_operations: Histogram,
     pub store_bytes: u64,
     pub region: String,
     pub now: Timestamp,
@@ -82,10 +87,20 @@ impl Scrape {
         )?;
         let help = "repeats of a key that were answered with the delivery they repeat";
         families.counter("duehook_duplicates_suppressed", help, figures.duplicates)?;
-        let rows = [("accepted", figures.accepted.iter().sum()), ("duplicate", figures.duplicates)];
-        families.counters("duehook_ingest", "deliveries that producers brought", "result", &rows)?;
+        self.ingest(families)?;
         let build = [("version", env!("CARGO_PKG_VERSION")), ("region", &*self.region)];
         families.info("duehook_build", "this program", &build)
+    }
+
+    fn ingest(&self, families: &mut Families<'_>) -> Encoded {
+        let figures = &self.live.figures;
+        let mut rows = vec![("accepted", figures.accepted.iter().sum()), ("duplicate", figures.duplicates)];
+        rows.extend(&self.refusals);
+        families.counters("duehook_ingest", "deliveries that producers brought", "result", &rows)?;
+        let rows = [(Vec::new(), &self.commit_seconds)];
+        families.histograms("duehook_commit", "a step with its commit", Some(Unit::Seconds), &rows)?;
+        let rows = [(Vec::new(), &self.commit_operations)];
+        families.histograms("duehook_commit_operations", "what one commit carried", None, &rows)
     }
 
     fn classes(&self, families: &mut Families<'_>) -> Encoded {
@@ -97,17 +112,37 @@ impl Scrape {
             })
             .collect();
         families.gauges("duehook_deliveries", "deliveries that have not ended", &rows)?;
-        let of = |value: fn(&ClassLive) -> f64| -> Vec<_> {
+        let of = |value: &dyn Fn(&ClassLive) -> f64| -> Vec<_> {
             classes.iter().map(|class| ([("class", class.name.as_str())], value(class))).collect()
         };
         let help = "deliveries that wait at destinations that let nothing through";
-        families.gauges("duehook_held_deliveries", help, &of(|class| class.held as f64))?;
-        let window = of(|class| class.window.0 as f64 / 1_000.0);
+        families.gauges("duehook_held_deliveries", help, &of(&|class| class.held as f64))?;
+        let window = of(&|class| class.window.0 as f64 / 1_000.0);
         families.gauges("duehook_class_window_seconds", "first attempts are to begin inside it", &window)?;
+        let oldest = of(&|class| class.oldest_ready_at.map_or(0.0, |due| self.age(due)));
+        let help = "age of the oldest delivery that is due at an open destination";
+        families.gauges("duehook_due_unclaimed_oldest_seconds", help, &oldest)?;
         self.ends(families)?;
-        let rows: Vec<_> = self.each_class(|figures, class| &figures.first_attempt_age[class]);
+        self.ages(families)
+    }
+
+    /// Where the time of a claim went: ours and theirs.
+    fn ages(&self, families: &mut Families<'_>) -> Encoded {
+        let seconds = Some(Unit::Seconds);
+        let rows = self.each_class(|figures, class| &figures.first_attempt_age[class]);
         let help = "from accepted, or not_before, to the first claim";
-        families.histograms("duehook_first_attempt_age", help, Some(Unit::Seconds), &rows)
+        families.histograms("duehook_first_attempt_age", help, seconds.clone(), &rows)?;
+        let rows = self.each_class(|figures, class| &figures.scheduler_lag[class]);
+        let help = "from the moment a claim could be made to the claim";
+        families.histograms("duehook_scheduler_lag", help, seconds.clone(), &rows)?;
+        let rows = self.each_class(|figures, class| &figures.gate_wait[class]);
+        let help = "from due to the moment that its destination let it through";
+        families.histograms("duehook_gate_wait", help, seconds, &rows)
+    }
+
+    /// Its age now, in seconds.
+    fn age(&self, since: Timestamp) -> f64 {
+        self.now.since(since).0 as f64 / 1_000.0
     }
 
     fn ends(&self, families: &mut Families<'_>) -> Encoded {
@@ -136,7 +171,26 @@ impl Scrape {
         let help = "from the send to its end";
         families.histograms("duehook_attempt_duration", help, Some(Unit::Seconds), &rows)?;
         let rows = [(none, &figures.attempts_per_delivery)];
-        families.histograms("duehook_attempts_per_delivery", "attempts a delivery took", None, &rows)
+        families.histograms("duehook_attempts_per_delivery", "attempts a delivery took", None, &rows)?;
+        self.refused(families)
+    }
+
+    /// What receivers asked for, and how long they took to work again.
+    fn refused(&self, families: &mut Families<'_>) -> Encoded {
+        let figures = &self.live.figures;
+        let mut rows = Vec::new();
+        for (kind, counts) in RETRY_AFTER.iter().zip(figures.retry_after) {
+            for (clamped, n) in CLAMPED.iter().zip(counts) {
+                rows.push(([("kind", *kind), ("clamped", *clamped)], n));
+            }
+        }
+        let help =
+            "answers that may name a time, by what they named and the end of the policy's range it met";
+        families.counter_rows("duehook_retry_after", help, &rows)?;
+        let causes = ["rate_limited", "failure"].into_iter().zip(&figures.recovery);
+        let rows: Vec<_> = causes.map(|(cause, times)| (vec![("cause", cause)], times)).collect();
+        let help = "from a destination's first failure to its next success";
+        families.histograms("duehook_recovery", help, Some(Unit::Seconds), &rows)
     }
 
     fn destinations(&self, families: &mut Families<'_>) -> Encoded {
@@ -147,7 +201,25 @@ impl Scrape {
             ([("state", "paused")], it.paused as f64),
             ([("state", "disabled")], it.disabled as f64),
         ];
-        families.gauges("duehook_destinations", "destinations by state", &rows)
+        families.gauges("duehook_destinations", "destinations by state", &rows)?;
+        self.watched(families)
+    }
+
+    /// The few destinations that have a place.
+    fn watched(&self, families: &mut Families<'_>) -> Encoded {
+        let of = |value: fn(&WatchedLive) -> f64| -> Vec<_> {
+            let watched = self.live.watched.iter();
+            watched.map(|it| ([("destination", it.name.as_str())], value(it))).collect()
+        };
+        let in_flight = of(|it| it.in_flight.into());
+        families.gauges("duehook_destination_in_flight", "requests in flight to it", &in_flight)?;
+        let limit = of(|it| it.limit.into());
+        families.gauges("duehook_destination_limit", "requests that may be in flight to it", &limit)?;
+        let help = "when its hold ends; 0 without one";
+        let until = of(|it| it.hold_until.map_or(0.0, |until| until.0 as f64 / 1_000.0));
+        families.gauges("duehook_destination_hold_until_timestamp_seconds", help, &until)?;
+        let waiting = of(|it| it.waiting as f64);
+        families.gauges("duehook_destination_waiting", "deliveries that wait for it", &waiting)
     }
 
     fn each_class<'a>(
@@ -244,23 +316,5 @@ impl Families<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_text_of_a_fresh_start() {
-        let (live, region) = (Live::empty(), "local".to_owned());
-        let text = Scrape { live, store_bytes: 4_096, region, now: Timestamp(5_000) }.text();
-        for line in [
-            "duehook_store_bytes 4096.0",
-            "duehook_attempts_total{result=\"rate_limited\"} 0",
-            "duehook_attempt_duration_seconds_count 0",
-            "duehook_attempt_duration_seconds_bucket{le=\"+Inf\"} 0",
-            "duehook_destinations{state=\"held\"} 0.0",
-            "# UNIT duehook_attempt_duration_seconds seconds",
-        ] {
-            assert!(text.lines().any(|found| found == line), "no line {line:?} in\n{text}");
-        }
-        assert!(text.ends_with("# EOF\n"));
-    }
-}
+#[path = "metrics/tests.rs"]
+mod tests;

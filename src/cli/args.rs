@@ -90,8 +90,11 @@ pub(super) enum Ask {
     #[command(after_help = "Example:\n  duehook dest ls --state paused")]
     Dest(Dest),
     /// Show what waits, what is in flight and what is due in the next hour
-    #[command(after_help = "Example:\n  duehook stats --json")]
-    Stats,
+    #[command(
+        after_help = "Examples:\n  duehook stats --json\n  duehook stats --destinations --sort oldest\n  \
+                      duehook stats --tenants --limit 10"
+    )]
+    Stats(Stats),
 }
 
 const SEND_EXAMPLES: &str = "Examples:
@@ -348,6 +351,23 @@ fn rate(text: &str) -> Result<RateLimit, String> {
     }
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
     number.map(RateLimit::PerSecond).ok_or_else(|| "must be a number, or none".to_owned())
+}
+
+#[derive(Debug, ArgsTrait)]
+#[command(group(ArgGroup::new("ranking").args(["tenants", "destinations"])))]
+pub(super) struct Stats {
+    /// List the tenants that have most
+    #[arg(long)]
+    pub tenants: bool,
+    /// List the destinations that have most
+    #[arg(long)]
+    pub destinations: bool,
+    /// Destinations: held, waiting, oldest or failing; tenants: waiting, in_flight or oldest
+    #[arg(long, value_name = "ORDER", requires = "ranking")]
+    pub sort: Option<String>,
+    /// How many to list
+    #[arg(long, default_value_t = 50, requires = "ranking", value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: u64,
 }
 
 #[derive(Debug, ArgsTrait)]

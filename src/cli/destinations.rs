@@ -9,7 +9,7 @@ use super::client::{Answer, Client};
 use super::fault::Fault;
 use super::near::suggest;
 use super::output::{Output, length, printed, sheet, table, word, write};
-use super::wire::{Destination, Rate, RawPage};
+use super::wire::{Destination, Observed, Rate, RawPage, Recovery};
 use crate::time::{Millis, Timestamp};
 
 /// The most that a page may have (API.md).
@@ -140,6 +140,11 @@ fn fields(output: &Output, one: &Destination) -> Vec<(&'static str, String)> {
         ("limit", format!("{} of {}", number(one.limit), number(one.concurrency.max.map(u64::from)))),
         ("adaptive", if one.concurrency.adaptive { "yes" } else { "no" }.into()),
         ("rate", one.rate.as_ref().map_or("-".into(), rate)),
+        (
+            "learnt rate",
+            one.learnt_rate.map_or("-".into(), |learnt| format!("{learnt:.1} a second, from its refusals")),
+        ),
+        ("breaker", text(&one.breaker)),
         ("waiting", number(one.waiting)),
         ("of these delayed", number(one.delayed)),
         ("oldest due", at(&one.oldest_due_at)),
@@ -148,6 +153,8 @@ fn fields(output: &Output, one: &Destination) -> Vec<(&'static str, String)> {
         ("last success", at(&one.last_success_at)),
         ("failing since", at(&one.failing_since)),
         ("failures in a row", number(one.failure_streak)),
+        ("asked to wait", one.observed_retry_after.as_ref().map_or("-".into(), asked)),
+        ("came back", one.recovery.as_ref().map_or("-".into(), recovery)),
         ("policy", text(&one.policy)),
         ("timeout", time(one.timeout_ms)),
         ("connect timeout", time(one.connect_timeout_ms)),
@@ -157,6 +164,23 @@ fn fields(output: &Output, one: &Destination) -> Vec<(&'static str, String)> {
             if one.allow_cidrs.is_empty() { "-".into() } else { one.allow_cidrs.join(", ") },
         ),
     ]
+}
+
+fn asked(it: &Observed) -> String {
+    let [p50, p95, max] = [it.p50_ms, it.p95_ms, it.max_ms].map(|ms| length(Millis(ms)));
+    format!("{}: half of them {p50} at most, 95 % {p95}, the longest {max}", times(it.count))
+}
+
+fn recovery(it: &Recovery) -> String {
+    let [p50, p95] = [it.p50_ms, it.p95_ms].map(|ms| length(Millis(ms)));
+    let began: Vec<String> = it.by_result.iter().map(|(result, count)| format!("{result} {count}")).collect();
+    let began =
+        if began.is_empty() { String::new() } else { format!("; it began with {}", began.join(", ")) };
+    format!("{}: half of them within {p50}, 95 % within {p95}{began}", times(it.count))
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
 fn rate(rate: &Rate) -> String {

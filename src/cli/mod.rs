@@ -85,7 +85,7 @@ async fn ask(client: &Client, output: &Output, question: Ask) -> Result<(), Faul
         Ask::Retry(one) => deliveries::retry(client, output, &one.id).await,
         Ask::Cancel(one) => deliveries::cancel(client, output, &one.id).await,
         Ask::Dest(dest) => destinations::run(client, output, dest.command).await,
-        Ask::Stats => stats::stats(client, output).await,
+        Ask::Stats(stats) => stats::run(client, output, stats).await,
     }
 }
 

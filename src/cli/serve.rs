@@ -115,7 +115,8 @@ fn open(settings: &Settings, sender: Sender, clock: &Clock) -> Result<(Driver, H
     let opening = Opening { region: &settings.region, now: now.wall, uuid: random()? };
     let opened = store::open::open(&settings.data, &host, &opening, walked)?;
     let run = u64::from_le_bytes(random()?);
-    let engine = Engine::open(opened, limits(settings), Seed { run }, now).map_err(refused)?;
+    let mut engine = Engine::open(opened, limits(settings), Seed { run }, now).map_err(refused)?;
+    engine.watch(settings.metrics_destinations);
     let owner = Owner::beside(&settings.data, &settings.region);
     let custody = Custody { path: settings.data.clone(), host, owner, run: now.wall };
     Ok(driver::start(engine, sender, custody, clock.clone(), &tokio::runtime::Handle::current()))

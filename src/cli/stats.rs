@@ -1,15 +1,113 @@
-//! `stats`: the whole server at a glance.
+//! `stats`: the whole server at a glance, and who has most waiting.
 
-use comfy_table::Cell;
+use comfy_table::{Cell, Table};
+use reqwest::Method;
+use serde_json::value::RawValue;
 
+use super::args;
 use super::client::Client;
 use super::fault::Fault;
-use super::output::{Output, length, printed, table, write};
-use super::wire::{Class, Stats};
+use super::output::{Output, length, printed, table, word, write};
+use super::wire::{Class, DestinationRow, RawPage, Stats, TenantRow};
 use crate::time::Millis;
 
+/// The most that a page may have (API.md).
+const PAGE: u64 = 1000;
+
+/// A list of tenants or destinations, or the totals.
+pub(super) async fn run(client: &Client, output: &Output, asked: args::Stats) -> Result<(), Fault> {
+    match (asked.tenants, asked.destinations) {
+        (true, _) => tenants(client, output, &asked).await,
+        (false, true) => destinations(client, output, &asked).await,
+        (false, false) => totals(client, output).await,
+    }
+}
+
+async fn tenants(client: &Client, output: &Output, asked: &args::Stats) -> Result<(), Fault> {
+    let mut shown = table(&["tenant", "destinations", "waiting", "held", "in flight", "oldest due"]);
+    let rows = ranked(client, "tenants", asked).await?;
+    for row in &rows {
+        if output.json {
+            write(row.get())?;
+            continue;
+        }
+        let row: TenantRow = client.read(row.get())?;
+        shown.add_row([
+            row.tenant,
+            row.destinations.to_string(),
+            row.waiting.to_string(),
+            row.held.to_string(),
+            row.in_flight.to_string(),
+            output.when(row.oldest_due_at.as_deref()),
+        ]);
+    }
+    finish(output, &shown, "no tenants")
+}
+
+async fn destinations(client: &Client, output: &Output, asked: &args::Stats) -> Result<(), Fault> {
+    let mut shown = table(&[
+        "destination",
+        "tenant",
+        "state",
+        "waiting",
+        "held",
+        "in flight",
+        "oldest due",
+        "hold ends",
+        "failing since",
+    ]);
+    for row in ranked(client, "destinations", asked).await? {
+        if output.json {
+            write(row.get())?;
+        } else {
+            shown.add_row(destination_row(output, client.read(row.get())?));
+        }
+    }
+    finish(output, &shown, "no destinations")
+}
+
+fn destination_row(output: &Output, row: DestinationRow) -> Vec<Cell> {
+    vec![
+        Cell::new(row.destination),
+        Cell::new(row.tenant),
+        word(&row.state),
+        Cell::new(row.waiting),
+        Cell::new(row.held),
+        Cell::new(row.in_flight),
+        Cell::new(output.when(row.oldest_due_at.as_deref())),
+        Cell::new(output.when(row.hold_until.as_deref())),
+        Cell::new(output.when(row.failing_since.as_deref())),
+    ]
+}
+
+fn finish(output: &Output, shown: &Table, none: &str) -> Result<(), Fault> {
+    match (output.json, shown.is_empty()) {
+        (true, _) => Ok(()),
+        (false, true) => write(none),
+        (false, false) => write(&printed(shown)),
+    }
+}
+
+/// The rows of a ranking, page after page, until the limit or its end.
+async fn ranked(client: &Client, of: &str, asked: &args::Stats) -> Result<Vec<Box<RawValue>>, Fault> {
+    let (mut rows, mut cursor) = (Vec::new(), None);
+    loop {
+        let left = asked.limit.saturating_sub(rows.len() as u64).min(PAGE);
+        let mut query = vec![("limit", left.to_string())];
+        query.extend(asked.sort.clone().map(|sort| ("sort", sort)));
+        query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+        let request = client.request_with(Method::GET, &["v1", "stats", of], &query);
+        let page: RawPage = client.read(&client.answer(request).await?.text)?;
+        rows.extend(page.data);
+        cursor = page.next_cursor.filter(|_| (rows.len() as u64) < asked.limit);
+        if cursor.is_none() {
+            return Ok(rows);
+        }
+    }
+}
+
 /// Shows what waits, what is in flight and what is due in the next hour.
-pub(super) async fn stats(client: &Client, output: &Output) -> Result<(), Fault> {
+async fn totals(client: &Client, output: &Output) -> Result<(), Fault> {
     let text = client.get(&["v1", "stats"]).await?.text;
     if output.json {
         return write(&text);

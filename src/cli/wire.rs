@@ -145,9 +145,33 @@ pub(super) struct Destination {
     pub oldest_due_at: Option<String>,
     pub hold_until: Option<String>,
     pub hold_reason: Option<String>,
+    pub breaker: Option<String>,
+    pub learnt_rate: Option<f64>,
+    pub observed_retry_after: Option<Observed>,
+    pub recovery: Option<Recovery>,
     pub last_success_at: Option<String>,
     pub failing_since: Option<String>,
     pub failure_streak: Option<u64>,
+}
+
+/// How many times a receiver named, and how long.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Observed {
+    pub count: u64,
+    pub p50_ms: u64,
+    pub p95_ms: u64,
+    pub max_ms: u64,
+}
+
+/// How often it came back, how long that took, and what it began with.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Recovery {
+    pub count: u64,
+    pub p50_ms: u64,
+    pub p95_ms: u64,
+    pub by_result: BTreeMap<String, u64>,
 }
 
 /// The setting of that name.
@@ -210,4 +234,31 @@ pub(super) struct Class {
 pub(super) struct Due {
     pub from: String,
     pub due: u64,
+}
+
+/// A destination among others.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct DestinationRow {
+    pub destination: String,
+    pub tenant: String,
+    pub state: String,
+    pub waiting: u64,
+    pub held: u64,
+    pub in_flight: u64,
+    pub oldest_due_at: Option<String>,
+    pub hold_until: Option<String>,
+    pub failing_since: Option<String>,
+}
+
+/// A tenant among others.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct TenantRow {
+    pub tenant: String,
+    pub destinations: u64,
+    pub waiting: u64,
+    pub held: u64,
+    pub in_flight: u64,
+    pub oldest_due_at: Option<String>,
 }

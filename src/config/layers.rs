@@ -30,7 +30,7 @@ const NAMED: [&str; 3] = ["policy", "class", "tenant"];
 
 /// Keys and tables of the contract that this version does not act on, and what to do meanwhile.
 /// A star stands for any name.
-const NOT_YET: [(&str, &str); 21] = [
+const NOT_YET: [(&str, &str); 20] = [
     ("ingest.auth", LOOPBACK),
     ("ingest.tls_cert", LOOPBACK),
     ("ingest.tls_key", LOOPBACK),
@@ -44,7 +44,6 @@ const NOT_YET: [(&str, &str); 21] = [
     ("metrics.tls_cert", LOOPBACK),
     ("metrics.tls_key", LOOPBACK),
     ("metrics.plaintext", LOOPBACK),
-    ("metrics.destinations", "remove it"),
     ("send.proxy", "remove it; requests go out directly"),
     ("retention.audit", "remove it; there is no audit log"),
     ("payload_refs", "remove it; references are refused"),

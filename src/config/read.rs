@@ -25,6 +25,8 @@ const MAX_POLICIES: usize = 1_000;
 const MIN_WAIT: Millis = Millis(10);
 /// A stop that takes longer is not a stop.
 const MAX_SHUTDOWN: Millis = Millis(3_600_000);
+/// Destinations that metrics show one by one: each series has a cost where it is scraped.
+const MAX_METRICS_DESTINATIONS: u64 = 100;
 const DAY: Millis = Millis(24 * 3_600_000);
 /// Ten years: longer than any rule asks for, and far from overflowing.
 const MAX_RETENTION: Millis = Millis(3_650 * DAY.0);
@@ -45,6 +47,11 @@ pub(super) fn settings(mut layers: Layers) -> Result<Settings, ConfigError> {
         ingest: ingest(&mut layers, default.ingest)?,
         admin: listener(&mut layers, "admin", default.admin)?,
         metrics: metrics(&mut layers)?,
+        metrics_destinations: layers.take(
+            &["metrics", "destinations"],
+            default.metrics_destinations,
+            |value| value.whole(0..=MAX_METRICS_DESTINATIONS),
+        )?,
         send: send(&mut layers, default.send)?,
         policies: policies(&mut layers)?,
         classes: shares::classes(&mut layers)?,

@@ -52,6 +52,8 @@ fn every_key_is_seen_to_work() {
     check("[admin]\nlisten = '[::1]:0'", |s| s.admin.listen = "[::1]:0".parse().unwrap());
     check("[admin]\nallowed_hosts = ['a', 'b']", |s| s.admin.allowed_hosts = vec!["a".into(), "b".into()]);
     check("[metrics]\nlisten = '127.0.0.1:9'", |s| s.metrics = Some(Listener::loopback(9)));
+    check("[metrics]\ndestinations = 0", |s| s.metrics_destinations = 0);
+    check("[metrics]\ndestinations = 100", |s| s.metrics_destinations = 100);
     check("[send]\nslots = 7", |s| s.send.slots = 7);
     check("[send]\ntimeout = '20s'", |s| s.send.timeout = Millis::seconds(20));
     check("[send]\nconnect_timeout = '250ms'", |s| s.send.connect_timeout = Millis(250));
@@ -230,6 +232,7 @@ fn texts_that_are_refused() {
     check("[admin]\nlisten = 'unix:/run/a'", &["admin.listen", "unix:", "not supported by this version yet"]);
     check("[admin]\nlisten = '127.0.0.1:8460'", &["listen", "another address for each"]);
     check("[metrics]\nlisten = '127.0.0.1:8461'", &["another address for each"]);
+    check("[metrics]\ndestinations = 101", &["metrics.destinations", "100"]);
     check("[admin]\nallowed_hosts = ['a b']", &["admin.allowed_hosts", "a host name"]);
     check("[admin]\nallowed_hosts = 'a'", &["a list"]);
     check("[send]\nslots = 0", &["send.slots", "from 1"]);
@@ -292,7 +295,6 @@ fn what_comes_later_is_refused_by_name() {
         }
     }
     check("[ingest]\nmin_free_disk = '1GiB'", "ingest.min_free_disk");
-    check("[metrics]\ndestinations = 20", "metrics.destinations");
     check("[send]\nproxy = ''", "send.proxy");
     check("[retention]\naudit = '90d'", "retention.audit");
     for table in ["payload_refs", "backup", "token"] {

@@ -26,6 +26,12 @@ impl Clock {
         Now { wall: Timestamp::from(SystemTime::now()), mono: Mono(mono) }
     }
 
+    /// How long it has run, more finely than a step needs to know.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.zero.elapsed()
+    }
+
     /// How long it is until `at`.
     #[must_use]
     pub fn until(&self, at: Mono) -> Duration {

@@ -8,9 +8,11 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::spawn_blocking;
 
 use super::clock::Clock;
+use super::commits::{Commits, Measured};
 use super::inbox::{Inbox, Phase, Refusal};
 use crate::engine::command::{AcceptBatch, Accepted, Answer, Command, CommandError, Done, Query, Rejected};
 use crate::engine::live::Live;
+use crate::metrics::Scrape;
 use crate::model::{Name, NewDelivery};
 use crate::store::{Reader, Snapshot, StoreError};
 use crate::time::{Millis, Mono, Timestamp};
@@ -31,6 +33,7 @@ pub struct Handle {
     pub(super) readers: Arc<Semaphore>,
     pub(super) live: watch::Receiver<Arc<Live>>,
     pub(super) committed: Arc<AtomicU64>,
+    pub(super) commits: Arc<Commits>,
     pub(super) clock: Clock,
     pub(super) path: Arc<Path>,
     pub(super) region: Name,
@@ -159,13 +162,23 @@ impl Handle {
         }
     }
 
-    /// `OpenMetrics` text.
+    /// `OpenMetrics` text, with what producers were refused by code.
     #[must_use]
-    pub fn metrics(&self) -> String {
+    pub fn metrics(&self, refusals: Vec<(&'static str, u64)>) -> String {
         let file_bytes = std::fs::metadata(&self.path).map_or(0, |file| file.len());
         let live = Live::clone(&self.live());
         let region = self.region.to_string();
-        crate::metrics::Scrape { live, store_bytes: file_bytes, region, now: self.now() }.text()
+        let Measured { seconds, operations } = self.commits.measured();
+        Scrape {
+            live,
+            refusals,
+            commit_seconds: seconds,
+            commit_operations: operations,
+            store_bytes: file_bytes,
+            region,
+            now: self.now(),
+        }
+        .text()
     }
 }
 

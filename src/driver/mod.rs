@@ -4,6 +4,7 @@
 //! nothing. It owes the engine one report for each dispatch, whatever happens to the task.
 
 pub mod clock;
+mod commits;
 mod courier;
 pub mod handle;
 mod inbox;
@@ -22,6 +23,7 @@ use crate::store::{Owner, StoreError};
 use crate::time::Timestamp;
 
 use clock::Clock;
+use commits::Commits;
 use courier::Courier;
 use handle::READERS;
 use inbox::Inbox;
@@ -71,12 +73,14 @@ pub fn start(
     let inbox = Arc::new(Inbox::default());
     let (live, picture) = watch::channel(engine.live(clock.now()));
     let committed = Arc::new(AtomicU64::new(clock.now().mono.0));
+    let commits = Arc::new(Commits::default());
     let handle = Handle {
         inbox: Arc::clone(&inbox),
         reader: engine.reader(),
         readers: Arc::new(Semaphore::new(READERS)),
         live: picture,
         committed: Arc::clone(&committed),
+        commits: Arc::clone(&commits),
         clock: clock.clone(),
         path: custody.path.clone().into(),
         region: engine.region().clone(),
@@ -84,7 +88,8 @@ pub fn start(
     let courier = Courier::start(engine.reader(), sender, Arc::clone(&inbox), clock.clone(), runtime);
     let (end, ended) = oneshot::channel();
     let runtime = runtime.clone();
-    let work = run::Work { inbox: Arc::clone(&inbox), courier, custody, clock, live, runtime, committed };
+    let inbound = Arc::clone(&inbox);
+    let work = run::Work { inbox: inbound, courier, custody, clock, live, runtime, committed, commits };
     let thread = std::thread::Builder::new().name("engine".to_owned());
     let thread = thread.spawn(move || drop(end.send(work.run(engine)))).expect("a thread at start");
     (Driver { inbox, ended, thread }, handle)

@@ -7,11 +7,12 @@ use tokio::runtime;
 use tokio::sync::watch;
 
 use super::clock::Clock;
+use super::commits::Commits;
 use super::courier::Courier;
 use super::inbox::{Inbox, Phase, Replies};
 use super::{AbortOnPanic, Custody};
 use crate::engine::Engine;
-use crate::engine::command::Step;
+use crate::engine::command::{Batch, Step};
 use crate::engine::live::Live;
 use crate::store::{OWNER_HEARTBEAT, StoreError};
 use crate::time::{Millis, Mono, Now};
@@ -29,6 +30,7 @@ pub(super) struct Work {
     pub(super) runtime: runtime::Handle,
     /// The monotonic time of the newest commit.
     pub(super) committed: Arc<AtomicU64>,
+    pub(super) commits: Arc<Commits>,
 }
 
 /// What is looked at now and then.
@@ -62,12 +64,25 @@ impl Work {
             let now = self.clock.now();
             self.look(&mut watch, now);
             batch.file_bytes = watch.file_bytes;
-            let step = engine.step(now, batch)?;
+            let step = self.step(engine, now, batch)?;
             self.hand_out(step, replies, now);
             if phase > Phase::Running && engine.slots().1 == 0 {
                 return Ok(());
             }
         }
+    }
+
+    /// One step, measured when it had a commit.
+    fn step(&self, engine: &mut Engine, now: Now, batch: Batch) -> Result<Step, StoreError> {
+        let brought =
+            batch.reports.len() + batch.commands.len() + batch.accepts.iter().map(Vec::len).sum::<usize>();
+        let begun = self.clock.elapsed();
+        let step = engine.step(now, batch)?;
+        if step.committed {
+            let took = self.clock.elapsed().saturating_sub(begun);
+            self.commits.observe(took, brought + step.dispatches.len());
+        }
+        Ok(step)
     }
 
     fn obey(&self, phase: Phase, engine: &mut Engine) {

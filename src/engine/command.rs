@@ -6,9 +6,10 @@ use bytes::Bytes;
 
 use crate::delivery::{Delivery, Lease, Refused};
 use crate::engine::live::Live;
-use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Name, NewDelivery};
+use crate::engine::rank::{DestinationOrder, DestinationRow, Ranked, Span, TenantOrder, TenantRow};
+use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Lane, Name, NewDelivery};
 use crate::outcome::Outcome;
-use crate::schedule::GateView;
+use crate::schedule::{GateView, Standing};
 use crate::store::{DeliveryView, DestinationView};
 use crate::time::{Millis, Timestamp};
 
@@ -201,12 +202,21 @@ pub enum Rejected {
 pub enum Query {
     /// The live side of destinations, in order.
     Gates(Vec<DestNo>),
+    /// The live side of a destination, and what of the server keeps one of its lanes back.
+    Standing(DestNo, Lane),
+    /// Destinations among each other.
+    Destinations(DestinationOrder, Span),
+    /// Tenants among each other.
+    Tenants(TenantOrder, Span),
 }
 
 /// The answer to a [`Query`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     Gates(Vec<Option<GateView>>),
+    Standing { gate: Option<Box<GateView>>, standing: Standing },
+    Destinations(Ranked<DestinationRow>),
+    Tenants(Ranked<TenantRow>),
 }
 
 /// One producer's request: taken in order, as one.

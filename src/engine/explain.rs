@@ -6,7 +6,7 @@
 use crate::delivery::{Attempt, Lease, State};
 use crate::model::DestinationState;
 use crate::outcome::{Ending, HoldReason, NextReason};
-use crate::schedule::GateView;
+use crate::schedule::{BreakerState, GateView, Standing};
 use crate::store::{DeliveryView, DestinationView};
 use crate::time::Timestamp;
 
@@ -42,8 +42,13 @@ pub enum BlockKind {
     NotDue,
     DestinationHold,
     Concurrency,
+    Rate,
+    Breaker,
     Paused,
     Disabled,
+    TenantShare,
+    ClassReserve,
+    ClaimsStopped,
     Slots,
 }
 
@@ -55,8 +60,13 @@ impl BlockKind {
             BlockKind::NotDue => "not_due",
             BlockKind::DestinationHold => "destination_hold",
             BlockKind::Concurrency => "concurrency",
+            BlockKind::Rate => "rate",
+            BlockKind::Breaker => "breaker",
             BlockKind::Paused => "paused",
             BlockKind::Disabled => "disabled",
+            BlockKind::TenantShare => "tenant_share",
+            BlockKind::ClassReserve => "class_reserve",
+            BlockKind::ClaimsStopped => "claims_stopped",
             BlockKind::Slots => "slots",
         }
     }
@@ -84,28 +94,34 @@ pub struct Explanation {
     pub ahead: usize,
 }
 
-/// Explains `view`. `destination` is its destination unless that was deleted, `gate` its live side,
-/// `slots_free` whether the server can start another request, `ahead` what waits in front of it.
+/// What is known of a delivery's surroundings.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// Its destination unless that was deleted.
+    pub destination: Option<&'a DestinationView>,
+    /// The live side of that.
+    pub gate: Option<&'a GateView>,
+    /// What of the server keeps its lane back.
+    pub standing: Standing,
+    /// What waits in front of it.
+    pub ahead: usize,
+}
+
+/// Explains `view`.
 #[must_use]
-pub fn explain(
-    view: &DeliveryView,
-    destination: Option<&DestinationView>,
-    gate: Option<&GateView>,
-    slots_free: bool,
-    ahead: usize,
-    now: Timestamp,
-) -> Explanation {
+pub fn explain(view: &DeliveryView, around: &Surroundings<'_>, now: Timestamp) -> Explanation {
     match (view.delivery.state, view.lease) {
         (State::Terminal { outcome, at, step: _ }, _) => ended(view, outcome, at),
         (State::Waiting { .. }, Some(lease)) => in_flight(view, lease),
         (State::Waiting { due, reason, lane: _ }, None) => {
             let mut blocked_by = Vec::new();
             blocked_by.extend(not_due(view, due, reason, now));
-            blocked_by.extend(stopped(destination));
-            blocked_by.extend(held(view, gate, now));
-            blocked_by.extend(at_limit(gate));
-            blocked_by.extend(no_slot(slots_free));
-            waiting(view, blocked_by, ahead, now)
+            blocked_by.extend(stopped(around.destination));
+            blocked_by.extend(held(view, around.gate, now));
+            blocked_by.extend(around.gate.and_then(|gate| gated(around.destination, gate, now)));
+            // Whose turn it is matters only to what could go out.
+            blocked_by.extend(kept_back(around.standing, blocked_by.is_empty()));
+            waiting(view, blocked_by, around.ahead, now)
         }
     }
 }
@@ -215,15 +231,91 @@ fn held_for(reason: HoldReason) -> &'static str {
     }
 }
 
-fn at_limit(gate: Option<&GateView>) -> Option<Blocked> {
-    let gate = gate.filter(|gate| gate.in_flight >= gate.limit)?;
-    let detail = format!("{} of {} requests to this destination are in flight", gate.in_flight, gate.limit);
+/// What of an open destination keeps the next request back, the longest of it: what is shut for
+/// longer by a hold is not told again.
+fn gated(destination: Option<&DestinationView>, gate: &GateView, now: Timestamp) -> Option<Blocked> {
+    let held = gate.hold.map_or(now, |hold| hold.until);
+    tripped(gate, held).or_else(|| paced(destination, gate, held)).or_else(|| at_limit(destination, gate))
+}
+
+fn tripped(gate: &GateView, held: Timestamp) -> Option<Blocked> {
+    let kind = BlockKind::Breaker;
+    match (gate.breaker, gate.breaker_until) {
+        (BreakerState::Open { .. }, Some(until)) if until > held => {
+            let failed = gate.failure_streak;
+            let detail = format!(
+                "the destination could not be reached ({failed} failures in a row); then one request is sent to \
+                 see whether it can"
+            );
+            Some(Blocked { kind, until: Some(until), detail })
+        }
+        (BreakerState::HalfOpen, _) if gate.in_flight > 0 => {
+            let detail = "the destination could not be reached, and one request is out to see whether it can";
+            Some(Blocked { kind, until: None, detail: detail.to_owned() })
+        }
+        (BreakerState::Open { .. } | BreakerState::HalfOpen | BreakerState::Closed, _) => None,
+    }
+}
+
+/// The slower of two rates is the one that it waits for.
+fn paced(destination: Option<&DestinationView>, gate: &GateView, held: Timestamp) -> Option<Blocked> {
+    let until = gate.paced_until.filter(|until| *until > held)?;
+    let set = destination.and_then(|it| it.settings.rate).map(|rate| rate.as_per_second());
+    let detail = match (set, gate.learnt_rate) {
+        (Some(set), Some(learnt)) if learnt >= set => of_rate(set),
+        (Some(set), None) => of_rate(set),
+        (_, Some(learnt)) => {
+            format!("the receiver refused more than about {learnt:.1} requests a second, and is sent no more")
+        }
+        (None, None) => "the destination is sent no more than its rate".to_owned(),
+    };
+    Some(Blocked { kind: BlockKind::Rate, until: Some(until), detail })
+}
+
+fn of_rate(per_second: f64) -> String {
+    format!("the destination's rate is {per_second} a second")
+}
+
+fn at_limit(destination: Option<&DestinationView>, gate: &GateView) -> Option<Blocked> {
+    if gate.in_flight < gate.limit {
+        return None;
+    }
+    let max = destination.map_or(gate.limit, |it| it.settings.concurrency_max);
+    let lower =
+        if gate.limit < max { format!("; with good answers it grows to {max}") } else { String::new() };
+    let detail =
+        format!("{} of {} requests to this destination are in flight{lower}", gate.in_flight, gate.limit);
     Some(Blocked { kind: BlockKind::Concurrency, until: None, detail })
 }
 
-fn no_slot(slots_free: bool) -> Option<Blocked> {
-    let detail = || "every send slot of the server is in use".to_owned();
-    (!slots_free).then(|| Blocked { kind: BlockKind::Slots, until: None, detail: detail() })
+/// What of the server keeps it back, if nothing else does; stopped claims do so in any case.
+fn kept_back(standing: Standing, is_next: bool) -> Option<Blocked> {
+    let (kind, detail) = match standing {
+        Standing::Stopped => {
+            (BlockKind::ClaimsStopped, "the server is stopping and starts no more requests".to_owned())
+        }
+        _ if !is_next => return None,
+        Standing::Free => return None,
+        Standing::TenantShare { ahead } => (BlockKind::TenantShare, tenants_ahead(ahead)),
+        Standing::Reserved => {
+            let detail = "the send slots that are left are kept for first attempts, for classes of more weight, \
+                          or for tenants with nothing slow in flight";
+            (BlockKind::ClassReserve, detail.to_owned())
+        }
+        Standing::Slots => {
+            (BlockKind::Slots, "every send slot that its kind of work may use is in use".to_owned())
+        }
+        Standing::Bodies => {
+            (BlockKind::Slots, "the bodies in flight fill the memory that there is for them".to_owned())
+        }
+    };
+    Some(Blocked { kind, until: None, detail })
+}
+
+fn tenants_ahead(ahead: usize) -> String {
+    let others =
+        if ahead == 1 { "one other tenant is".to_owned() } else { format!("{ahead} other tenants are") };
+    format!("{others} served before its own, which has had its share of the send slots")
 }
 
 fn waiting(view: &DeliveryView, blocked_by: Vec<Blocked>, ahead: usize, now: Timestamp) -> Explanation {
@@ -241,11 +333,18 @@ fn waiting(view: &DeliveryView, blocked_by: Vec<Blocked>, ahead: usize, now: Tim
     Explanation { verdict, summary, blocked_by, earliest, ahead }
 }
 
-/// Only a paused or disabled destination waits for someone; a slot or a limit frees itself.
+/// What waits for someone to act; a slot or a limit frees itself.
 fn is_open_ended(blocked: &Blocked) -> bool {
     match blocked.kind {
-        BlockKind::Paused | BlockKind::Disabled => true,
-        BlockKind::NotDue | BlockKind::DestinationHold | BlockKind::Concurrency | BlockKind::Slots => false,
+        BlockKind::Paused | BlockKind::Disabled | BlockKind::ClaimsStopped => true,
+        BlockKind::NotDue
+        | BlockKind::DestinationHold
+        | BlockKind::Concurrency
+        | BlockKind::Rate
+        | BlockKind::Breaker
+        | BlockKind::TenantShare
+        | BlockKind::ClassReserve
+        | BlockKind::Slots => false,
     }
 }
 
@@ -280,9 +379,15 @@ fn next_step(blocked: &Blocked) -> &'static str {
     match blocked.kind {
         BlockKind::Paused => "once someone resumes the destination",
         BlockKind::Disabled => "once someone enables or makes the destination again",
-        BlockKind::NotDue | BlockKind::DestinationHold | BlockKind::Concurrency | BlockKind::Slots => {
-            "by itself"
-        }
+        BlockKind::ClaimsStopped => "once the server has started again",
+        BlockKind::NotDue
+        | BlockKind::DestinationHold
+        | BlockKind::Concurrency
+        | BlockKind::Rate
+        | BlockKind::Breaker
+        | BlockKind::TenantShare
+        | BlockKind::ClassReserve
+        | BlockKind::Slots => "by itself",
     }
 }
 

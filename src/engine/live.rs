@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::pressure::Pressure;
 use crate::delivery::{Attempt, Delivery, Lease, State};
 use crate::model::{ClassNo, MAX_CLASSES, Name};
 use crate::outcome::{Asked, AttemptResult, Clamped, Ending, RetryAfter};
@@ -47,6 +48,8 @@ pub struct Live {
     /// Due in each of the next 60 minutes, the current one first.
     pub forecast: Vec<u64>,
     pub destinations: DestinationsLive,
+    /// Those with most waiting, as far as there are places for them.
+    pub watched: Vec<WatchedLive>,
     pub figures: Figures,
 }
 
@@ -67,6 +70,7 @@ impl Live {
             classes: Vec::new(),
             forecast: vec![0; crate::schedule::FORECAST_MINUTES],
             destinations: DestinationsLive::default(),
+            watched: Vec::new(),
             figures: Figures::new(&age_bounds(&[])),
         }
     }
@@ -94,6 +98,16 @@ pub struct DestinationsLive {
     pub held: u64,
     pub paused: u64,
     pub disabled: u64,
+}
+
+/// A destination that is shown one by one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedLive {
+    pub name: Name,
+    pub in_flight: u32,
+    pub limit: u32,
+    pub hold_until: Option<Timestamp>,
+    pub waiting: u64,
 }
 
 /// What has happened since the start, for metrics: only ever more.
@@ -220,6 +234,7 @@ pub(super) struct Tally {
     /// Ages of first attempts, in this half of the recent past and the one before.
     recent: [[Histogram; MAX_CLASSES]; 2],
     turned: Mono,
+    pub(super) pressure: Pressure,
     age_bounds: Bounds,
     classes: usize,
 }
@@ -259,6 +274,7 @@ impl Tally {
             samples: VecDeque::new(),
             recent: [ages(&age_bounds), ages(&age_bounds)],
             turned: now.mono,
+            pressure: Pressure::new(windows, now.mono),
             age_bounds,
             classes: windows.len(),
         }
@@ -281,6 +297,7 @@ impl Tally {
             let age = seconds(waited);
             self.figures.first_attempt_age[class].observe(age);
             self.recent[0][class].observe(age);
+            self.pressure.observe(class, lag);
         }
     }
 

@@ -9,6 +9,7 @@
 //! one commit. Only then are replies and dispatches handed out.
 
 mod accept;
+mod answer;
 mod claim;
 mod classes;
 pub mod command;
@@ -18,9 +19,12 @@ mod find;
 pub mod live;
 mod open;
 mod operate;
+mod pressure;
 mod publish;
+pub mod rank;
 mod report;
 mod sweep;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,11 +37,13 @@ use crate::store::{Commit, DeliveryView, Store, StoreError, Writing};
 use crate::time::{Millis, Mono, Now, Timestamp};
 
 use accept::Accepting;
-use command::{Answer, Batch, Query, Step};
+use command::{Batch, Step};
 use directory::Directory;
 use find::Finder;
 use live::Tally;
+use rank::Rankings;
 use sweep::Sweeps;
+use watch::Watch;
 
 pub use crate::model::{ClassSettings, TenantWeights};
 pub use open::Seed;
@@ -111,6 +117,8 @@ struct Core {
     sweeps: Sweeps,
     finder: Finder,
     tally: Tally,
+    rankings: Rankings,
+    watch: Watch,
     /// The number of the last committed step.
     step: u64,
     last_commit: Mono,
@@ -208,6 +216,11 @@ impl Engine {
     #[must_use]
     pub fn live(&mut self, now: Now) -> Arc<live::Live> {
         Arc::new(self.core.picture(now))
+    }
+
+    /// Shows so many destinations one by one from now on: see [`live::Live::watched`].
+    pub fn watch(&mut self, places: usize) {
+        self.core.watch = Watch::new(places);
     }
 
     /// Checks what is in RAM against itself: see [`Schedule::audit`]. After a step that had room
@@ -343,15 +356,6 @@ impl Core {
     /// True when the wall clock may end a delivery.
     fn is_clock_proven(&self, now: Now) -> bool {
         now.mono >= self.clock.proven_at
-    }
-
-    fn answers(&self, queries: &[Query], now: Now) -> Vec<Answer> {
-        let answer = |query: &Query| match query {
-            Query::Gates(numbers) => {
-                Answer::Gates(numbers.iter().map(|no| self.schedule.view(*no, now)).collect())
-            }
-        };
-        queries.iter().map(answer).collect()
     }
 
     /// The view of a delivery as it stands in this step.

@@ -7,7 +7,9 @@ use super::classes;
 use super::command::Step;
 use super::directory::{Directory, Facts};
 use super::find::Finder;
+use super::rank::Rankings;
 use super::sweep::Sweeps;
+use super::watch::Watch;
 use super::{CLOCK_PROOF, CLOCK_STEP, Clock, Core, Engine, InStep, Limits, Mint};
 use crate::delivery::{Attempt, Lease};
 use crate::engine::live::Tally;
@@ -101,6 +103,8 @@ fn core(
         sweeps: Sweeps::new(inventory.terminal, run.step + 1, cursors),
         finder: Finder::default(),
         tally,
+        rankings: Rankings::default(),
+        watch: Watch::default(),
         step: run.step + 1,
         last_commit: now.mono,
         last_publish: None,

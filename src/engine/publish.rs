@@ -18,7 +18,16 @@ impl Core {
         }
         self.unpublished = false;
         self.last_publish = Some(now.mono);
+        self.press(now.mono);
         Some(Arc::new(self.picture(now)))
+    }
+
+    /// Classes whose first attempts come late have more weight until they do not.
+    fn press(&mut self, now: Mono) {
+        self.tally.pressure.turn(now);
+        for place in 0..self.tally.classes() {
+            self.schedule.press(class_no(place), self.tally.pressure.is_late(place));
+        }
     }
 
     /// When the next picture is due, if there is something new to show.
@@ -54,12 +63,13 @@ impl Core {
                 paused: survey.paused,
                 disabled: survey.disabled,
             },
+            watched: self.watch.rows(&self.schedule, &self.directory, now),
             figures,
         }
     }
 
     fn class(&self, place: usize, claims_per_second: f64, survey: &Survey) -> ClassLive {
-        let class = ClassNo(u8::try_from(place).expect("classes are few"));
+        let class = class_no(place);
         let waiting = self.schedule.class(class);
         let settings = self.directory.class_settings(class);
         ClassLive {
@@ -75,4 +85,8 @@ impl Core {
             first_attempt_p95: self.tally.p95(place),
         }
     }
+}
+
+fn class_no(place: usize) -> ClassNo {
+    ClassNo(u8::try_from(place).expect("classes are few"))
 }

@@ -31,6 +31,8 @@ pub fn routes() -> Router<Arc<App>> {
         .route("/", get(status::page))
         .route("/v1/version", get(overview::version))
         .route("/v1/stats", get(overview::stats))
+        .route("/v1/stats/tenants", get(overview::tenants))
+        .route("/v1/stats/destinations", get(overview::destinations))
         .route("/v1/deliveries", get(deliveries::list).post(ingest::one))
         .route("/v1/deliveries/{id}/attempts", get(deliveries::attempts))
         .route("/v1/deliveries/{id}/explain", get(deliveries::explained))

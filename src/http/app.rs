@@ -16,6 +16,7 @@ use crate::config::Settings;
 use crate::driver::Handle;
 use crate::http::body::Bound;
 use crate::http::error::{Code, Problem};
+use crate::http::ingest::refusals::Refusals;
 use crate::model::Name;
 use crate::sender::egress;
 use crate::store::{Snapshot, StoreError};
@@ -48,7 +49,7 @@ pub struct Defaults {
     pub connect_timeout: Millis,
 }
 
-/// Shared by every route; nothing in it changes.
+/// Shared by every route; nothing in it changes but counts.
 pub struct App {
     pub handle: Handle,
     /// Which URLs a destination may have.
@@ -60,6 +61,8 @@ pub struct App {
     pub max_payload: usize,
     pub body_timeout: Duration,
     pub build: Build,
+    /// What producers were refused.
+    pub refusals: Refusals,
 }
 
 impl App {
@@ -84,6 +87,7 @@ impl App {
             max_payload: settings.ingest.max_payload,
             body_timeout: settings.ingest.body_timeout.duration(),
             build,
+            refusals: Refusals::default(),
         })
     }
 

@@ -29,6 +29,11 @@ pub fn time(at: Option<Timestamp>) -> Option<Text<Timestamp>> {
     at.map(Text)
 }
 
+/// A rate to the thousandth: more digits are noise.
+fn rounded(rate: f64) -> f64 {
+    (rate * 1_000.0).round() / 1_000.0
+}
+
 /// Bytes as lower-case hexadecimal digits.
 #[derive(Clone, Copy, Debug)]
 pub struct Hex<'a>(pub &'a [u8]);

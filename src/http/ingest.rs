@@ -7,6 +7,7 @@
 pub mod batch;
 pub mod item;
 pub mod raw;
+pub mod refusals;
 
 use std::sync::Arc;
 
@@ -33,26 +34,41 @@ pub const KEY_HEADER: HeaderName = HeaderName::from_static(KEY_NAME);
 
 /// `POST /v1/deliveries`.
 pub async fn one(State(app): State<Arc<App>>, request: Request) -> Answered {
+    counted(&app, read_one(&app, request).await)
+}
+
+async fn read_one(app: &App, request: Request) -> Answered {
     let (parts, body) = request.into_parts();
     query::none(&parts.uri)?;
     one_text(body::json_kind(&parts.headers)?)?;
     let key = header_key(&parts.headers)?;
     let text = body::read(&parts.headers, body, app.delivery_bound()).await?;
-    let delivery = item::read(&text, &text, key, &checks(&app))?;
-    take(&app, delivery).await
+    let delivery = item::read(&text, &text, key, &checks(app))?;
+    take(app, delivery).await
 }
 
 /// `POST /v1/send/{destination}`.
 pub async fn send(State(app): State<Arc<App>>, Id(destination): Id, request: Request) -> Answered {
+    counted(&app, read_raw(&app, &destination, request).await)
+}
+
+async fn read_raw(app: &App, destination: &str, request: Request) -> Answered {
     let (parts, body) = request.into_parts();
     query::none(&parts.uri)?;
-    let head = raw::read_head(&destination, &parts.headers, &checks(&app))?;
+    let head = raw::read_head(destination, &parts.headers, &checks(app))?;
     let bytes = body::read(&parts.headers, body, app.raw_bound()).await?;
-    take(&app, head.with(bytes)).await
+    take(app, head.with(bytes)).await
 }
 
 /// `POST /v1/batch`.
 pub async fn batch(State(app): State<Arc<App>>, request: Request) -> Answered {
+    match read_batch(&app, request).await {
+        Ok(read) => take_all(&app, read).await,
+        Err(problem) => counted(&app, Err(problem)),
+    }
+}
+
+async fn read_batch(app: &App, request: Request) -> Result<Vec<Result<NewDelivery, Problem>>, Problem> {
     let (parts, body) = request.into_parts();
     query::none(&parts.uri)?;
     let kind = body::json_kind(&parts.headers)?;
@@ -60,8 +76,7 @@ pub async fn batch(State(app): State<Arc<App>>, request: Request) -> Answered {
         return Err(Problem::field(KEY_NAME, "not in a batch: give each item its own key"));
     }
     let text = body::read(&parts.headers, body, app.batch_bound()).await?;
-    let read = batch::read(&text, kind, &checks(&app))?;
-    take_all(&app, read).await
+    batch::read(&text, kind, &checks(app))
 }
 
 /// `GET /v1/deliveries/{id}`.
@@ -144,6 +159,11 @@ fn checks(app: &App) -> Checks<'_> {
     Checks { region: &app.region, max_payload: app.max_payload, now: app.handle.now() }
 }
 
+/// The same answer; a refusal is counted.
+fn counted(app: &App, answered: Answered) -> Answered {
+    answered.inspect_err(|problem| app.refusals.count(problem))
+}
+
 /// Gives one delivery to the engine and answers what became of it.
 async fn take(app: &App, delivery: NewDelivery) -> Answered {
     let mut results = app.handle.accept(vec![delivery]).await?;
@@ -162,11 +182,18 @@ async fn take_all(app: &App, read: Vec<Result<NewDelivery, Problem>>) -> Answere
     let mut good = Vec::with_capacity(read.len());
     let places: Vec<Option<Problem>> =
         read.into_iter().map(|item| item.map(|delivery| good.push(delivery)).err()).collect();
-    let taken = if good.is_empty() { Vec::new() } else { app.handle.accept(good).await? };
-    if let Some(full) = server_is_full(&taken) {
-        return Err(full);
+    let refused = |problem: Problem| {
+        app.refusals.count_many(&problem, places.len());
+        problem
+    };
+    let taken = match good.is_empty() {
+        true => Vec::new(),
+        false => app.handle.accept(good).await.map_err(|why| refused(why.into()))?,
+    };
+    match server_is_full(&taken) {
+        Some(full) => Err(refused(full)),
+        None => Ok(batch_answer(app, places, taken)),
     }
-    Ok(batch_answer(places, taken))
 }
 
 /// What concerns the server refuses the whole batch; the engine takes all of it or nothing. Should
@@ -180,7 +207,11 @@ fn server_is_full(taken: &[Result<Accepted, Rejected>]) -> Option<Problem> {
     taken.iter().filter_map(|result| result.as_ref().err()).find(full).cloned().map(Problem::from)
 }
 
-fn batch_answer(places: Vec<Option<Problem>>, taken: Vec<Result<Accepted, Rejected>>) -> Response<Body> {
+fn batch_answer(
+    app: &App,
+    places: Vec<Option<Problem>>,
+    taken: Vec<Result<Accepted, Rejected>>,
+) -> Response<Body> {
     let mut taken = taken.into_iter();
     let lost = || Err(Problem::new(Code::Internal, "the engine gave no answer for it"));
     let results: Vec<Result<Accepted, Problem>> = places
@@ -190,6 +221,7 @@ fn batch_answer(places: Vec<Option<Problem>>, taken: Vec<Result<Accepted, Reject
             None => taken.next().map_or_else(lost, |result| result.map_err(Problem::from)),
         })
         .collect();
+    results.iter().filter_map(|result| result.as_ref().err()).for_each(|problem| app.refusals.count(problem));
     ok(&BatchObject { results: results.iter().map(shown).collect() })
 }
 

@@ -41,7 +41,7 @@ pub use pick::Pick;
 pub use pool::{Pool, Slot};
 pub use record::{Recovered, Times};
 pub use standing::Standing;
-pub use view::{GateView, Survey};
+pub use view::{GateLine, GateView, Survey};
 
 /// A step of the wall clock after which what is due is let out slowly: less is drift or a pause.
 const WAVE: Millis = Millis(60_000);

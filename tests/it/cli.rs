@@ -267,6 +267,55 @@ fn why_and_what_was_tried() {
 }
 
 #[test]
+fn who_has_most() {
+    check(&Case {
+        arguments: &["stats", "--destinations", "--sort", "oldest", "--limit", "3"],
+        answers: &[
+            (
+                200,
+                r#"{"data":[{"destination":"shop","tenant":"acme","state":"active","waiting":9,"held":8,"in_flight":1,"oldest_due_at":"2020-01-15T12:00:00.000Z","hold_until":null,"failing_since":null}],"next_cursor":"1"}"#,
+            ),
+            (
+                200,
+                r#"{"data":[{"destination":"till","tenant":"acme","state":"paused","waiting":2,"held":2,"in_flight":0,"oldest_due_at":null,"hold_until":null,"failing_since":null}],"next_cursor":null}"#,
+            ),
+        ],
+        code: 0,
+        stdout: &[
+            "DESTINATION  TENANT  STATE   WAITING  HELD  IN FLIGHT  OLDEST DUE",
+            "shop         acme    active  9        8     1          ",
+            "till         acme    paused  2        2     0          -",
+        ],
+        stderr: &[],
+        asked: &[
+            "GET /v1/stats/destinations?limit=3&sort=oldest",
+            "GET /v1/stats/destinations?limit=2&sort=oldest&cursor=1",
+        ],
+    });
+    check(&Case {
+        arguments: &["stats", "--tenants"],
+        answers: &[(
+            200,
+            r#"{"data":[{"tenant":"acme","destinations":2,"waiting":11,"held":10,"in_flight":1,"oldest_due_at":null}],"next_cursor":null}"#,
+        )],
+        code: 0,
+        stdout: &[
+            "TENANT  DESTINATIONS  WAITING  HELD  IN FLIGHT  OLDEST DUE\nacme    2             11       10    1          -",
+        ],
+        stderr: &[],
+        asked: &["GET /v1/stats/tenants?limit=50"],
+    });
+    check(&Case {
+        arguments: &["stats", "--tenants", "--json"],
+        answers: &[(200, r#"{"data":[{"tenant":"a"},{"tenant":"b"}],"next_cursor":null}"#)],
+        code: 0,
+        stdout: &["{\"tenant\":\"a\"}\n{\"tenant\":\"b\"}\n"],
+        stderr: &[],
+        asked: &["GET /v1/stats/tenants?limit=50"],
+    });
+}
+
+#[test]
 fn what_loses_work_wants_to_be_confirmed() {
     check(&Case {
         arguments: &["cancel", "dlv_01"],

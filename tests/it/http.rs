@@ -3,6 +3,7 @@
 
 mod admin;
 mod bad_input;
+mod figures;
 mod ingest;
 mod payload;
 mod receiver;

@@ -305,7 +305,8 @@ impl Scene {
 
     fn gate(&mut self, place: u32) -> GateView {
         let queries = vec![Query::Gates(vec![DestNo(place)])];
-        let Answer::Gates(mut gates) = self.step(Batch { queries, ..Batch::default() }).answers.remove(0);
+        let answer = self.step(Batch { queries, ..Batch::default() }).answers.remove(0);
+        let Answer::Gates(mut gates) = answer else { panic!("{answer:?}") };
         gates.remove(0).expect("it has one")
     }
 

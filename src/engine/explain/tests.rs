@@ -3,15 +3,16 @@
 use super::samples::{T0, delivery, destination, edit, gate, lease, waiting};
 use super::*;
 use crate::delivery::{AskedKind, AskedWait, Attempt};
+use crate::model::Rate;
 use crate::outcome::{AttemptResult, Hold};
-use crate::time::Millis;
+use crate::time::{Millis, Mono};
 
 /// One situation: what differs from a new delivery at an open gate.
 struct Case {
     view: DeliveryView,
     destination: Option<DestinationView>,
     gate: Option<GateView>,
-    slots_free: bool,
+    standing: Standing,
     ahead: usize,
 }
 
@@ -20,11 +21,13 @@ fn case(change: impl FnOnce(&mut Case)) -> Explanation {
         view: delivery(),
         destination: Some(destination()),
         gate: Some(gate()),
-        slots_free: true,
+        standing: Standing::Free,
         ahead: 0,
     };
     change(&mut case);
-    explain(&case.view, case.destination.as_ref(), case.gate.as_ref(), case.slots_free, case.ahead, T0)
+    let Case { view, destination, gate, standing, ahead } = &case;
+    let (destination, gate) = (destination.as_ref(), gate.as_ref());
+    explain(view, &Surroundings { destination, gate, standing: *standing, ahead: *ahead }, T0)
 }
 
 fn later(ms: u64) -> Timestamp {
@@ -176,21 +179,105 @@ fn the_last_of_several_waits_is_the_one_told() {
     let got = case(|case| {
         edit(&mut case.view).state = waiting(later(3_000), NextReason::Backoff);
         case.gate = held(later(9_000), HoldReason::Operator);
-        case.slots_free = false;
+        case.standing = Standing::Slots;
     });
     let text = "It waits until 2026-01-15T12:00:09.000Z because an operator holds this destination (release ends that).";
-    let kinds = [BlockKind::NotDue, BlockKind::DestinationHold, BlockKind::Slots];
+    let kinds = [BlockKind::NotDue, BlockKind::DestinationHold];
     check(&got, Verdict::Waiting, &kinds, Some(later(9_000)), text);
 }
 
 #[test]
-fn limits_and_slots_free_themselves() {
+fn limits_free_themselves() {
     let full = case(|case| case.gate = Some(GateView { in_flight: 8, ..gate() }));
     let text = "It is due and waits because 8 of 8 requests to this destination are in flight.";
     check(&full, Verdict::Waiting, &[BlockKind::Concurrency], Some(T0), text);
-    let slots = case(|case| case.slots_free = false);
-    let text = "It is due and waits because every send slot of the server is in use.";
-    check(&slots, Verdict::Waiting, &[BlockKind::Slots], Some(T0), text);
+    let low = case(|case| case.gate = Some(GateView { limit: 2, ..gate() }));
+    let text = "It is due and waits because 2 of 2 requests to this destination are in flight; with good answers \
+                it grows to 8.";
+    check(&low, Verdict::Waiting, &[BlockKind::Concurrency], Some(T0), text);
+}
+
+#[test]
+fn a_rate_is_told_with_the_slower_of_the_two() {
+    let rate = |set: Option<f64>, learnt_rate: Option<f64>, why: &str| {
+        let got = case(|case| {
+            case.destination.as_mut().unwrap().settings.rate = set.and_then(|set| Rate::per_second(set, 1));
+            case.gate = Some(GateView { paced_until: Some(later(700)), learnt_rate, ..gate() });
+        });
+        let text = format!("It waits until 2026-01-15T12:00:00.700Z because {why}.");
+        check(&got, Verdict::Waiting, &[BlockKind::Rate], Some(later(700)), &text);
+    };
+    let learnt = "the receiver refused more than about 4.2 requests a second, and is sent no more";
+    rate(Some(0.5), None, "the destination's rate is 0.5 a second");
+    rate(Some(2.0), Some(4.2), "the destination's rate is 2 a second");
+    rate(Some(10.0), Some(4.2), learnt);
+    rate(None, Some(4.2), learnt);
+    let held = case(|case| {
+        let hold = Some(Hold { until: later(700), reason: HoldReason::RateLimited });
+        case.gate = Some(GateView { hold, paced_until: Some(later(700)), learnt_rate: Some(1.0), ..gate() });
+    });
+    assert_eq!(held.blocked_by.len(), 1, "what the hold says is not said twice: {held:?}");
+}
+
+#[test]
+fn a_breaker_is_told_with_its_probe() {
+    let broken = |breaker, breaker_until, in_flight| {
+        case(|case| {
+            let failure_streak = 9;
+            case.gate =
+                Some(GateView { breaker, breaker_until, in_flight, limit: 1, failure_streak, ..gate() });
+        })
+    };
+    let open = broken(BreakerState::Open { until: Mono(5) }, Some(later(2_000)), 0);
+    let text = "It waits until 2026-01-15T12:00:02.000Z because the destination could not be reached (9 failures \
+                in a row); then one request is sent to see whether it can.";
+    check(&open, Verdict::Waiting, &[BlockKind::Breaker], Some(later(2_000)), text);
+    let probing = broken(BreakerState::HalfOpen, None, 1);
+    let text = "It is due and waits because the destination could not be reached, and one request is out to see \
+                whether it can.";
+    check(&probing, Verdict::Waiting, &[BlockKind::Breaker], Some(T0), text);
+    assert_eq!(broken(BreakerState::HalfOpen, None, 0).verdict, Verdict::Starting);
+}
+
+/// What the server keeps back is told of what could go out otherwise, and of nothing else.
+#[test]
+fn the_server_keeps_it_back() {
+    let kept = |standing: Standing, kind: BlockKind, why: &str| {
+        let text = format!("It is due and waits because {why}.");
+        let got = case(|case| case.standing = standing);
+        check(&got, Verdict::Waiting, &[kind], Some(T0), &text);
+        let later = case(|case| {
+            edit(&mut case.view).state = waiting(later(3_000), NextReason::Backoff);
+            case.standing = standing;
+        });
+        assert_eq!(later.blocked_by.len(), 1, "{later:?}");
+    };
+    let share = "served before its own, which has had its share of the send slots";
+    kept(
+        Standing::TenantShare { ahead: 12 },
+        BlockKind::TenantShare,
+        &format!("12 other tenants are {share}"),
+    );
+    kept(Standing::TenantShare { ahead: 1 }, BlockKind::TenantShare, &format!("one other tenant is {share}"));
+    kept(
+        Standing::Reserved,
+        BlockKind::ClassReserve,
+        "the send slots that are left are kept for first attempts, for classes of more weight, or for tenants with \
+         nothing slow in flight",
+    );
+    kept(Standing::Slots, BlockKind::Slots, "every send slot that its kind of work may use is in use");
+    kept(Standing::Bodies, BlockKind::Slots, "the bodies in flight fill the memory that there is for them");
+}
+
+#[test]
+fn a_server_that_stops_claims_nothing() {
+    let got = case(|case| {
+        edit(&mut case.view).state = waiting(later(3_000), NextReason::Backoff);
+        case.standing = Standing::Stopped;
+    });
+    let text = "It waits because the server is stopping and starts no more requests. It goes on once the server has \
+                started again, and expires at 2026-01-15T13:00:00.000Z.";
+    check(&got, Verdict::Waiting, &[BlockKind::NotDue, BlockKind::ClaimsStopped], None, text);
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::Uri;
 
+use crate::delivery::State as DeliveryState;
 use crate::engine::command::{Answer, Command, CommandError, Done, Query as Asked};
-use crate::engine::explain::explain;
+use crate::engine::explain::{Surroundings, explain};
 use crate::http::admin::no_body;
 use crate::http::app::{Answered, App, Id, ok};
 use crate::http::dto::List;
@@ -16,7 +17,7 @@ use crate::http::ingest::{look_up, no_delivery, read_id};
 use crate::http::query::{self, Query, value, word};
 use crate::model::{DeliveryId, DestNo};
 use crate::outcome::{AttemptResult, Ending};
-use crate::schedule::GateView;
+use crate::schedule::{GateView, Standing};
 use crate::store::{Between, Cursor, DeliveryView, DestinationView, Filter, Order, Shown};
 
 /// Entries of a page, unless the request says otherwise.
@@ -142,20 +143,32 @@ pub async fn attempts(State(app): State<Arc<App>>, Id(id): Id, uri: Uri) -> Answ
 pub async fn explained(State(app): State<Arc<App>>, Id(id): Id, uri: Uri) -> Answered {
     query::none(&uri)?;
     let id = read_id(&id)?;
-    let (view, destination, ahead) = standing(&app, id).await?;
-    let gate = gates(&app, vec![view.delivery.destination]).await?.pop().flatten();
-    let live = app.handle.live();
-    let slots_free = live.in_flight < live.slots;
-    let explanation =
-        explain(&view, destination.as_ref(), gate.as_ref(), slots_free, ahead, app.handle.now());
-    Ok(ok(&ExplanationObject::of(&explanation)))
+    let (view, destination, ahead) = found(&app, id).await?;
+    let (gate, standing) = standing(&app, &view).await?;
+    let (destination, gate) = (destination.as_ref(), gate.as_deref());
+    let around = Surroundings { destination, gate, standing, ahead };
+    Ok(ok(&ExplanationObject::of(&explain(&view, &around, app.handle.now()))))
+}
+
+/// The live side of a delivery's destination, and what of the server keeps its lane back.
+async fn standing(app: &App, view: &DeliveryView) -> Result<(Option<Box<GateView>>, Standing), Problem> {
+    let DeliveryState::Waiting { lane, .. } = view.delivery.state else { return Ok((None, Standing::Free)) };
+    match app.handle.query(Asked::Standing(view.delivery.destination, lane)).await? {
+        Answer::Standing { gate, standing } => Ok((gate, standing)),
+        Answer::Gates(_) | Answer::Destinations(_) | Answer::Tenants(_) => Err(another_answer()),
+    }
+}
+
+/// The engine answered another question than was asked.
+pub(super) fn another_answer() -> Problem {
+    Problem::new(Code::Internal, "the engine answered for something else")
 }
 
 /// A delivery, its destination unless that is gone, and what waits in front of it.
-type Standing = (DeliveryView, Option<DestinationView>, usize);
+type Found = (DeliveryView, Option<DestinationView>, usize);
 
 /// Reads what an explanation needs in one transaction.
-async fn standing(app: &App, id: DeliveryId) -> Result<Standing, Problem> {
+async fn found(app: &App, id: DeliveryId) -> Result<Found, Problem> {
     let read = app.read(move |snapshot, _| {
         let Some(view) = snapshot.delivery(id)? else { return Ok(None) };
         let destination = snapshot.destination(&view.destination)?;
@@ -171,8 +184,10 @@ async fn standing(app: &App, id: DeliveryId) -> Result<Standing, Problem> {
 /// # Errors
 /// 503 when the engine cannot answer now.
 pub async fn gates(app: &App, numbers: Vec<DestNo>) -> Result<Vec<Option<GateView>>, Problem> {
-    let Answer::Gates(gates) = app.handle.query(Asked::Gates(numbers)).await?;
-    Ok(gates)
+    match app.handle.query(Asked::Gates(numbers)).await? {
+        Answer::Gates(gates) => Ok(gates),
+        Answer::Standing { .. } | Answer::Destinations(_) | Answer::Tenants(_) => Err(another_answer()),
+    }
 }
 
 /// `POST /v1/deliveries/{id}/retry`.
@@ -192,9 +207,7 @@ pub async fn cancel(State(app): State<Arc<App>>, Id(id): Id, request: Request) -
 async fn change(app: &App, command: Command) -> Answered {
     match app.handle.command(command).await? {
         Ok(Done::Delivery(view)) => Ok(ok(&DeliveryObject::of(&view, app.handle.now()))),
-        Ok(Done::Created(_) | Done::Changed(_) | Done::Deleted) => {
-            Err(Problem::new(Code::Internal, "the engine answered for something else"))
-        }
+        Ok(Done::Created(_) | Done::Changed(_) | Done::Deleted) => Err(another_answer()),
         Err(CommandError::DestinationUnknown) => {
             Err(Problem::new(Code::DestinationGone, "its destination was deleted: create it again first"))
         }

@@ -23,7 +23,7 @@ use crate::sender::egress::{self, Rules};
 use crate::time::Millis;
 
 /// Fields that a read shows and nobody sets here.
-const READ_ONLY: [&str; 18] = [
+const READ_ONLY: [&str; 19] = [
     "id",
     "state",
     "state_reason",
@@ -40,6 +40,7 @@ const READ_ONLY: [&str; 18] = [
     "last_success_at",
     "failing_since",
     "failure_streak",
+    "learnt_rate",
     "observed_retry_after",
     "recovery",
 ];

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
-use crate::http::dto::{Text, time};
+use crate::http::dto::{Text, rounded, time};
 use crate::model::{Destination, Rate};
-use crate::schedule::GateView;
+use crate::outcome::AttemptResult;
+use crate::schedule::{BreakerState, GateView, Times};
 use crate::store::DestinationView;
 use crate::time::Timestamp;
 
@@ -74,10 +75,43 @@ struct LiveObject {
     last_success_at: Option<Text<Timestamp>>,
     failing_since: Option<Text<Timestamp>>,
     failure_streak: u32,
-    /// Not known in this version.
-    observed_retry_after: Option<()>,
-    /// Not known in this version.
-    recovery: Option<()>,
+    /// Requests a second that it was seen to take; only while it is held to them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    learnt_rate: Option<f64>,
+    observed_retry_after: Option<AskedObject>,
+    recovery: Option<RecoveryObject>,
+}
+
+/// The times that the receiver named.
+#[derive(Debug, Serialize)]
+struct AskedObject {
+    count: u64,
+    p50_ms: u64,
+    p95_ms: u64,
+    max_ms: u64,
+}
+
+/// How long it took to work again, from the first failure, and what each began with.
+#[derive(Debug, Serialize)]
+struct RecoveryObject {
+    count: u64,
+    p50_ms: u64,
+    p95_ms: u64,
+    by_result: BTreeMap<&'static str, u32>,
+}
+
+impl AskedObject {
+    fn of(times: &Times) -> AskedObject {
+        let Times { count, p50, p95, max } = *times;
+        AskedObject { count, p50_ms: p50.0, p95_ms: p95.0, max_ms: max.0 }
+    }
+}
+
+impl RecoveryObject {
+    fn of((times, by_result): &(Times, Vec<(AttemptResult, u32)>)) -> RecoveryObject {
+        let by_result = by_result.iter().map(|(result, count)| (result.as_str(), *count)).collect();
+        RecoveryObject { count: times.count, p50_ms: times.p50.0, p95_ms: times.p95.0, by_result }
+    }
 }
 
 impl<'a> DestinationObject<'a> {
@@ -126,12 +160,13 @@ impl LiveObject {
             oldest_due_at: time(gate.and_then(|gate| gate.oldest_due_at)),
             hold_until: time(hold.map(|hold| hold.until)),
             hold_reason: hold.map(|hold| hold.reason.as_str()),
-            breaker: "closed",
+            breaker: gate.map_or(BreakerState::Closed, |gate| gate.breaker).as_str(),
             last_success_at: time(gate.and_then(|gate| gate.last_success_at)),
             failing_since: time(gate.and_then(|gate| gate.failing_since)),
             failure_streak: gate.map_or(0, |gate| gate.failure_streak),
-            observed_retry_after: None,
-            recovery: None,
+            learnt_rate: gate.and_then(|gate| gate.learnt_rate).map(rounded),
+            observed_retry_after: gate.and_then(|gate| gate.asked.as_ref()).map(AskedObject::of),
+            recovery: gate.and_then(|gate| gate.recovery.as_ref()).map(RecoveryObject::of),
         }
     }
 }

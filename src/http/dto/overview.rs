@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::driver::handle::Health;
 use crate::engine::live::{ClassLive, Live};
-use crate::http::dto::Text;
+use crate::engine::rank::{DestinationRow, TenantRow};
+use crate::http::dto::{Text, rounded, time};
 use crate::model::Name;
 use crate::time::{Millis, Timestamp};
 
@@ -97,9 +98,74 @@ impl ClassObject {
     }
 }
 
-/// A rate to the thousandth: more digits are noise.
-fn rounded(rate: f64) -> f64 {
-    (rate * 1_000.0).round() / 1_000.0
+/// A destination among others.
+#[derive(Debug, Serialize)]
+pub struct DestinationRowObject<'a> {
+    destination: &'a str,
+    tenant: &'a str,
+    state: &'static str,
+    waiting: u64,
+    held: u64,
+    in_flight: u32,
+    oldest_due_at: Option<Text<Timestamp>>,
+    hold_until: Option<Text<Timestamp>>,
+    failing_since: Option<Text<Timestamp>>,
+}
+
+impl<'a> DestinationRowObject<'a> {
+    /// A row of a ranking; a hold is shown only while it is ahead.
+    #[must_use]
+    pub fn of(row: &'a DestinationRow, now: Timestamp) -> DestinationRowObject<'a> {
+        let DestinationRow {
+            name,
+            tenant,
+            state,
+            waiting,
+            held,
+            in_flight,
+            oldest_due_at,
+            hold_until,
+            failing_since,
+        } = row;
+        DestinationRowObject {
+            destination: name.as_str(),
+            tenant: tenant.as_str(),
+            state: state.as_str(),
+            waiting: *waiting,
+            held: *held,
+            in_flight: *in_flight,
+            oldest_due_at: time(*oldest_due_at),
+            hold_until: time(hold_until.filter(|until| *until > now)),
+            failing_since: time(*failing_since),
+        }
+    }
+}
+
+/// A tenant among others.
+#[derive(Debug, Serialize)]
+pub struct TenantRowObject<'a> {
+    tenant: &'a str,
+    destinations: u64,
+    waiting: u64,
+    held: u64,
+    in_flight: u64,
+    oldest_due_at: Option<Text<Timestamp>>,
+}
+
+impl<'a> TenantRowObject<'a> {
+    /// A row of a ranking.
+    #[must_use]
+    pub fn of(row: &'a TenantRow) -> TenantRowObject<'a> {
+        let TenantRow { name, destinations, waiting, held, in_flight, oldest_due_at } = row;
+        TenantRowObject {
+            tenant: name.as_str(),
+            destinations: *destinations,
+            waiting: *waiting,
+            held: *held,
+            in_flight: *in_flight,
+            oldest_due_at: time(*oldest_due_at),
+        }
+    }
 }
 
 /// What runs here.

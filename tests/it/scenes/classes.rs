@@ -104,3 +104,31 @@ fn more_classes_ever_than_there_are_numbers() {
     assert_eq!(scene.windows().len(), MAX_CLASSES);
     assert!(scene.post_as("c3", None).is_ok());
 }
+
+/// SCHEDULER.md 3.6: a class whose first attempts come late has twice its weight. One slot, and
+/// more to do than fits: bulk of weight 1 gets its third until it is seen to be late, and then
+/// the half.
+#[test]
+fn a_class_that_is_late_is_pressed() {
+    let mut scene =
+        Scene::new(Setting { slots: 1, ..Setting::default() }, |_| Some((answered(200, None), 100)));
+    scene.classes = vec![class("urgent", 4, 1_000), class("routine", 2, HOUR), class("bulk", 1, 200)];
+    scene.restart(SECOND);
+    for _ in 0..250 {
+        for (class, body) in [("routine", b'r'), ("bulk", b'b')] {
+            let taken = scene.post(0, |new| {
+                new.class = Some(name(class));
+                new.body = NewBody::new(vec![body].into());
+            });
+            taken.expect("it is configured");
+        }
+    }
+    scene.run_to(MINUTE);
+    let bulk = |range: std::ops::Range<usize>| {
+        let sent = scene.sent[range].iter().filter(|sent| sent.body == b'b');
+        sent.count()
+    };
+    let (before, after) = (bulk(0..45), bulk(100..200));
+    assert!((14..=16).contains(&before), "{before} of 45 while nothing is known");
+    assert!((48..=52).contains(&after), "{after} of 100 once it is late");
+}

@@ -30,6 +30,7 @@ fn live() -> Live {
         forecast: vec![5, 0],
         figures: Live::empty().figures,
         destinations: DestinationsLive::default(),
+        watched: Vec::new(),
     }
 }
 
@@ -56,4 +57,35 @@ fn readiness() {
     check(Health { last_commit_age: Millis(30_001), ..good }, false, false, "ok");
     check(Health { shutting_down: true, ..good }, true, false, "shutting_down");
     check(Health { ingest_queue_full: true, ..good }, true, false, "queue_full");
+}
+
+#[test]
+fn rows_of_rankings() {
+    let row = DestinationRow {
+        name: name("shop"),
+        tenant: name("acme"),
+        state: crate::model::DestinationState::Active,
+        waiting: 5,
+        held: 5,
+        in_flight: 1,
+        oldest_due_at: Some(T0),
+        hold_until: Some(T0.plus(Millis(1))),
+        failing_since: None,
+    };
+    let shown = serde_json::to_value(DestinationRowObject::of(&row, T0)).unwrap();
+    let want = serde_json::json!({
+        "destination": "shop", "tenant": "acme", "state": "active", "waiting": 5, "held": 5, "in_flight": 1,
+        "oldest_due_at": "2026-01-15T12:00:00.000Z", "hold_until": "2026-01-15T12:00:00.001Z",
+        "failing_since": null,
+    });
+    assert_eq!(shown, want);
+    let past = serde_json::to_value(DestinationRowObject::of(&row, T0.plus(Millis(1)))).unwrap();
+    assert!(past["hold_until"].is_null());
+    let (destinations, waiting, held, in_flight) = (2, 5, 4, 3);
+    let row = TenantRow { name: name("acme"), destinations, waiting, held, in_flight, oldest_due_at: None };
+    let shown = serde_json::to_value(TenantRowObject::of(&row)).unwrap();
+    let want = serde_json::json!({
+        "tenant": "acme", "destinations": 2, "waiting": 5, "held": 4, "in_flight": 3, "oldest_due_at": null,
+    });
+    assert_eq!(shown, want);
 }
