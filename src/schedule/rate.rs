@@ -16,6 +16,8 @@ const SLOWEST: f64 = 1.0;
 const FORGET: Millis = Millis(600_000);
 /// Requests that must have been taken for their rate to mean something.
 const TELLING: u32 = 5;
+/// After a shorter hold, sending until it refuses again costs less than pacing could save.
+const SHORT: Millis = Millis(1_000);
 /// The burst of a learnt rate: what it lets through in this time.
 const BURST_SECONDS: f64 = 0.1;
 /// What was taken is measured over at least this time.
@@ -133,7 +135,8 @@ impl Pace {
     /// until `until`: a little less than what was taken until now is what it takes.
     pub(super) fn refused(&mut self, until: Mono, now: Mono) {
         let seconds = |since: Mono| now.since(since).0.max(MEASURED.0) as f64 / 1_000.0;
-        if let Some(since) = self.since.filter(|_| self.taken >= TELLING) {
+        let telling = self.taken >= TELLING && until.since(now) >= SHORT;
+        if let Some(since) = self.since.filter(|_| telling) {
             let (taken, hold) = (f64::from(self.taken), until.since(now).0 as f64 / 1_000.0);
             let whole = taken / (seconds(since) + hold);
             let before = self.learnt.filter(|learnt| learnt.floor > 0.0);
@@ -265,6 +268,15 @@ mod tests {
         }
         let rate = f64::from(taken) / (now.0 as f64 / 1_000.0);
         assert!(rate > 7.0, "{rate} a second, of 16 that sending at once would give");
+    }
+
+    #[test]
+    fn a_short_hold_teaches_nothing() {
+        let mut pace = Pace::default();
+        pace.take(Mono(0));
+        (0..50).for_each(|_| _ = pace.success(Mono(500)));
+        pace.refused(Mono(1_999), Mono(1_000));
+        assert_eq!(pace.learnt(), None);
     }
 
     #[test]

@@ -60,7 +60,14 @@ fn run(kind: Kind) -> Figures {
     let per_claim = |count: u64| count as f64 / all.claims.max(1) as f64;
     println!(
         "{kind:?}: {} claims, {:.3} visits, {:.3} pages and {:.3} rows read a claim; F1 gap {} ‰ of its bound over {} pairs; I24 {} ‰; {:?}",
-        all.claims, per_claim(all.visits), per_claim(all.pages), per_claim(all.rows), all.gap, all.compared, all.wait, all.fired
+        all.claims,
+        per_claim(all.visits),
+        per_claim(all.pages),
+        per_claim(all.rows),
+        all.gap,
+        all.compared,
+        all.wait,
+        all.fired
     );
     all
 }

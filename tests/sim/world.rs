@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use duehook::delivery::Lease;
 use duehook::engine::command::{Answer, Batch, Command, Dispatch, Expect, Query, Report, StateVerb, Step};
 use duehook::engine::{ClassSettings, Engine, Limits, Retention, Seed, TenantWeights};
-use duehook::delivery::Lease;
 use duehook::model::{
     DeliveryId, DestNo, Destination, HoldScope, IdempotencyKey, Lane, Name, NewBody, NewDelivery, Rate,
 };
@@ -159,7 +159,8 @@ impl World {
         } as u32;
         let tenants = 1 + rng.below(4);
         let moods = (0..destinations).map(|_| Mood::any(&mut rng)).collect();
-        let settings = (0..destinations).map(|place| settings(place, tenants, concurrency, &mut rng)).collect();
+        let settings =
+            (0..destinations).map(|place| settings(place, tenants, concurrency, &mut rng)).collect();
         let mut world = World {
             rng,
             disk: Disk::default(),
@@ -212,7 +213,10 @@ impl World {
             retention,
             classes: ClassSettings::first(),
             reserve_permille: 300,
-            tenant_weights: TenantWeights { default: 1, named: BTreeMap::from([(name("t1"), 3), (name("t2"), 10)]) },
+            tenant_weights: TenantWeights {
+                default: 1,
+                named: BTreeMap::from([(name("t1"), 3), (name("t2"), 10)]),
+            },
         };
         let run = self.rng.next();
         self.engine = Some(Engine::open(opened, limits, Seed { run }, now).expect("it opens"));
@@ -583,7 +587,8 @@ impl World {
             assert!(held.is_none() || until.is_some(), "I16: the hold of {place} until {held:?} is gone");
             let here = |report: &&Reported| report.place == place;
             let named = |report: &Reported| report.asks.filter(|seconds| *seconds > 0);
-            let refusals = || reports.iter().filter(here).filter(|it| matches!(it.outcome.status(), Some(429 | 503)));
+            let refusals =
+                || reports.iter().filter(here).filter(|it| matches!(it.outcome.status(), Some(429 | 503)));
             let ordered = commands.iter().any(|it| matches!(it, Command::Hold { .. }));
             let vague = refusals().any(|report| named(report).is_none());
             let before = self.gates.get(place).and_then(|gate| gate.hold).map(|hold| hold.until);
@@ -624,7 +629,9 @@ impl World {
         let schedule = self.engine.as_ref().expect("open").schedule();
         let aged: u32 = schedule.used(Pool::Slow).iter().sum();
         let mut seen = Vec::new();
-        for (no, lane) in (0..self.moods.len() as u32).flat_map(|no| (0..6).map(move |lane| (DestNo(no), Lane(lane)))) {
+        for (no, lane) in
+            (0..self.moods.len() as u32).flat_map(|no| (0..6).map(move |lane| (DestNo(no), Lane(lane))))
+        {
             let waits = schedule.front(no, lane).0.first().is_some_and(|head| head.due <= self.now().wall);
             match schedule.standing(no, lane) {
                 _ if !waits => {}
@@ -632,7 +639,7 @@ impl World {
                 Standing::Reserved => seen.push("reserve barred"),
                 Standing::TenantShare { .. } => seen.push("tenant's share"),
                 Standing::Slots => seen.push("slots"),
-                Standing::Free | Standing::Stopped => {}
+                Standing::Free | Standing::Stopped | Standing::Bodies => {}
             }
         }
         if aged > 0 {
