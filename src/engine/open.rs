@@ -14,7 +14,7 @@ use super::{CLOCK_PROOF, CLOCK_STEP, Clock, Core, Engine, InStep, Limits, Mint};
 use crate::delivery::{Attempt, Lease};
 use crate::engine::live::Tally;
 use crate::model::DestNo;
-use crate::outcome::{self, AttemptResult, Verdict};
+use crate::outcome::{self, AttemptResult, GateMemory, Verdict};
 use crate::schedule::{Schedule, Terms};
 use crate::store::{Before, BodyKind, Commit, Found, Inventory, Opened, RunNote, StoreError, Writing};
 use crate::time::{Mono, Now};
@@ -38,8 +38,7 @@ impl Engine {
         let opened = store.write(Commit::QuickRepair, |file| {
             let mut inventory = file.inventory()?;
             classes::number(file, &mut inventory.classes, &limits.classes)?;
-            let cursors = [file.body_sweep(BodyKind::Delivered)?, file.body_sweep(BodyKind::Failed)?];
-            let mut core = core(inventory, limits, region, cursors, seed, run, now)?;
+            let mut core = core(file, inventory, limits, region, seed, run, now)?;
             core.recover(file, now)?;
             file.tick(core.step, now.wall)?;
             Ok(core)
@@ -58,14 +57,15 @@ impl Engine {
 }
 
 fn core(
+    file: &Writing<'_>,
     inventory: Inventory,
     limits: Limits,
     region: crate::model::Name,
-    cursors: [Option<(u64, crate::model::DeliveryId)>; 2],
     seed: Seed,
     run: RunNote,
     now: Now,
 ) -> Result<Core, StoreError> {
+    let cursors = [file.body_sweep(BodyKind::Delivered)?, file.body_sweep(BodyKind::Failed)?];
     let suspect_slots = limits.slots.checked_shr(run.streak.saturating_mul(3)).unwrap_or(0);
     let mut directory = Directory::default();
     for (name, no) in inventory.tenants {
@@ -78,16 +78,18 @@ fn core(
         reserve_permille: limits.reserve_permille,
         weights: directory.weights(),
     });
-    let gates: BTreeMap<DestNo, _> = inventory.gates.into_iter().collect();
-    for (no, stored) in inventory.destinations {
+    let gates = inventory.gates;
+    file.each_destination(|no, stored| {
         let tenant = directory.tenant(&stored.settings.tenant).ok_or_else(|| damaged("the tenant", no))?;
         let facts = Facts::of(&stored, tenant);
-        let memory = gates.get(&no).copied().unwrap_or_default();
+        let gate = gates.binary_search_by_key(&no, |(of, _)| *of).ok();
+        let memory = gate.map_or_else(GateMemory::default, |place| gates[place].1);
         if schedule.add(facts.gate(&limits.tenant_weights), memory, now) != no {
             return Err(damaged("the number", no));
         }
         directory.put(no, facts);
-    }
+        Ok(())
+    })?;
     let leap = run.step > 0 && now.wall.since(run.tick) > CLOCK_STEP;
     let proven_at = if leap { now.mono.plus(CLOCK_PROOF) } else { Mono(0) };
     let tally = Tally::new(&directory.windows(), inventory.quarantined, now);

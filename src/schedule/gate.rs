@@ -116,6 +116,8 @@ impl Gate {
         let place = match self.lanes.binary_search_by_key(&lane, |(lane, _)| *lane) {
             Ok(place) => place,
             Err(place) => {
+                // Most have one lane, and there are as many gates as destinations.
+                self.lanes.reserve_exact(1);
                 self.lanes.insert(place, (lane, LaneQueue::new(more)));
                 place
             }

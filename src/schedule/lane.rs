@@ -60,6 +60,7 @@ impl LaneQueue {
     /// The head of the lane as it was found on disk; what is known already stays.
     pub(super) fn found(&mut self, head: DueEntry) {
         if self.front.is_empty() {
+            self.front.reserve_exact(PARKED);
             self.front.push_back(head);
             self.more = true;
         }

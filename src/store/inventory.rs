@@ -9,10 +9,10 @@ use super::{StoreError, Writing};
 use crate::model::{ClassNo, DeliveryId, DestNo, Name, TenantNo};
 use crate::outcome::GateMemory;
 
-/// Everything the engine keeps in RAM, as it was found at open.
+/// Everything the engine keeps in RAM, as it was found at open; destinations come one by one
+/// ([`Writing::each_destination`]), because what is stored of them is more than what is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
-    pub(crate) destinations: Vec<(DestNo, StoredDestination)>,
     pub(crate) tenants: Vec<(Name, TenantNo)>,
     pub(crate) classes: Vec<(Name, ClassNo)>,
     pub(crate) gates: Vec<(DestNo, GateMemory)>,
@@ -24,12 +24,6 @@ impl Writing<'_> {
     /// Everything that is kept in RAM.
     pub(crate) fn inventory(&self) -> Result<Inventory, StoreError> {
         let mut found = Inventory::default();
-        for row in self.tables.destinations.iter()? {
-            let (no, value) = row?;
-            let no = DestNo(no.value());
-            let stored = record::decode_destination(no, value.value());
-            found.destinations.push((no, stored.map_err(|_| damaged("destination", no.0))?));
-        }
         for row in self.tables.gates.iter()? {
             let (no, value) = row?;
             let no = DestNo(no.value());
@@ -47,6 +41,20 @@ impl Writing<'_> {
         found.quarantined = self.tables.quarantine.len()?;
         found.terminal = self.tables.finished.len()?;
         Ok(found)
+    }
+
+    /// Every destination, in the order of their numbers.
+    pub(crate) fn each_destination(
+        &self,
+        mut each: impl FnMut(DestNo, StoredDestination) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        for row in self.tables.destinations.iter()? {
+            let (no, value) = row?;
+            let no = DestNo(no.value());
+            let stored = record::decode_destination(no, value.value());
+            each(no, stored.map_err(|_| damaged("destination", no.0))?)?;
+        }
+        Ok(())
     }
 }
 
