@@ -9,6 +9,7 @@ pub mod header;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -135,8 +136,9 @@ impl FromStr for DeliveryId {
 pub struct NotAnId;
 
 /// The name of a tenant, destination, class, policy or region: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
+/// A copy shares its text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(Box<str>);
+pub struct Name(Arc<str>);
 
 impl Name {
     /// The text of the name.

@@ -1,6 +1,6 @@
 //! Names and numbers, and what of each destination a step needs without reading the file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::delivery::Lease;
 use crate::engine::LEASE_MARGIN;
@@ -19,6 +19,8 @@ pub(super) struct Directory {
     /// By number.
     facts: Vec<Facts>,
     tenants: BTreeMap<Name, TenantNo>,
+    /// Those that a destination has named.
+    policies: BTreeSet<Name>,
     /// By number.
     classes: Vec<Numbered>,
 }
@@ -76,7 +78,8 @@ impl Facts {
 
 impl Directory {
     /// Notes a destination under its number, which is the next one or one that is known.
-    pub(super) fn put(&mut self, no: DestNo, facts: Facts) {
+    pub(super) fn put(&mut self, no: DestNo, mut facts: Facts) {
+        self.share(&mut facts);
         let place = usize::try_from(no.0).unwrap_or(usize::MAX);
         match facts.state {
             DestinationState::Deleted => self.by_name.remove(&facts.name),
@@ -87,6 +90,17 @@ impl Directory {
         match self.facts.get_mut(place) {
             Some(known) => *known = facts,
             None => self.facts.push(facts),
+        }
+    }
+
+    /// A hundred thousand destinations have few tenants and fewer policies: one text for each.
+    fn share(&mut self, facts: &mut Facts) {
+        if let Some((name, _)) = self.tenants.get_key_value(&facts.tenant) {
+            facts.tenant = name.clone();
+        }
+        match self.policies.get(&facts.policy) {
+            Some(name) => facts.policy = name.clone(),
+            None => _ = self.policies.insert(facts.policy.clone()),
         }
     }
 
