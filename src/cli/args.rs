@@ -1,6 +1,7 @@
 //! What can be typed: every command, its arguments and an example of each.
 
 pub(super) mod drill;
+pub(super) mod files;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -51,6 +52,15 @@ pub(super) enum Command {
     /// Start a throw-away server and receivers, and see whether it keeps its promises
     #[command(after_help = "Example:\n  duehook drill two-destinations")]
     Drill(drill::Drill),
+    /// Read a whole data file or backup that no server has open, and say what is wrong with it
+    #[command(after_help = "Example:\n  duehook verify backup/latest.redb")]
+    Verify(files::OneFile),
+    /// Put a backup in the place of a data file; nothing is sent until claims are started
+    #[command(after_help = "Example:\n  duehook restore backup/latest.redb --data duehook.redb")]
+    Restore(files::Restore),
+    /// Make a data file smaller that no server has open
+    #[command(after_help = "Example:\n  duehook compact duehook.redb")]
+    Compact(files::OneFile),
     /// Print the version
     #[command(after_help = "Example:\n  duehook version --json")]
     Version,
@@ -95,6 +105,12 @@ pub(super) enum Ask {
                       duehook stats --tenants --limit 10"
     )]
     Stats(Stats),
+    /// Write a verified copy of the data file while the server runs
+    #[command(after_help = "Example:\n  duehook backup /mnt/backups/before-upgrade.redb")]
+    Backup(files::Backup),
+    /// Stop or start all sending
+    #[command(after_help = "Example:\n  duehook claims stop")]
+    Claims(files::Claims),
 }
 
 const SEND_EXAMPLES: &str = "Examples:

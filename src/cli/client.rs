@@ -16,10 +16,14 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The server is on this machine or near it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A backup of a large file takes minutes; this is for a server that hangs.
+const LONG_TIMEOUT: Duration = Duration::from_secs(6 * 3_600);
+
 /// The way to one server.
 pub(super) struct Client {
     http: reqwest::Client,
     admin: Url,
+    timeout: Duration,
 }
 
 /// An answer that is no refusal.
@@ -37,10 +41,14 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(TIMEOUT)
             .build()
             .map_err(|error| Fault::Local(format!("cannot make an HTTP client: {error}")))?;
-        Ok(Client { http, admin: address(admin)? })
+        Ok(Client { http, admin: address(admin)?, timeout: TIMEOUT })
+    }
+
+    /// The same, for an order that takes long.
+    pub(super) fn patient(&self) -> Client {
+        Client { http: self.http.clone(), admin: self.admin.clone(), timeout: LONG_TIMEOUT }
     }
 
     /// A request to the path made of `parts`, each escaped.
@@ -62,7 +70,7 @@ impl Client {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        self.http.request(method, url)
+        self.http.request(method, url).timeout(self.timeout)
     }
 
     /// Asks a question.

@@ -1,10 +1,12 @@
 //! What can go wrong with a command, how it is told, and the exit code it ends with.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use serde::Deserialize;
 
 use crate::config::ConfigError;
+use crate::store::OpenError;
 
 /// A command that was not done.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(super) enum Fault {
     Local(String),
     Usage(String),
     Config(ConfigError),
+    /// A file that cannot be used, or that is not there.
+    File(OpenError),
 }
 
 /// A problem object as the server wrote it, and what may help.
@@ -68,6 +72,8 @@ impl Fault {
             Fault::Problem(refusal) if refusal.problem.code == "work_waiting" => 4,
             Fault::Unconfirmed(_) => 4,
             Fault::Config(_) => BAD_CONFIG,
+            Fault::File(OpenError::Io { error, .. }) if error.kind() == ErrorKind::NotFound => 3,
+            Fault::File(error) => error.exit_code(),
             Fault::Problem(_) | Fault::Unreachable { .. } | Fault::NotDuehook { .. } | Fault::Local(_) => 1,
         })
     }
@@ -98,6 +104,7 @@ impl Fault {
             }
             Fault::Unconfirmed(what) | Fault::Local(what) | Fault::Usage(what) => what.clone(),
             Fault::Config(error) => error.to_string(),
+            Fault::File(error) => error.to_string(),
         }
     }
 
@@ -110,6 +117,8 @@ impl Fault {
             Fault::Local(_) => "local",
             Fault::Usage(_) => "usage",
             Fault::Config(_) => "config",
+            Fault::File(OpenError::InUse { .. }) => "in_use",
+            Fault::File(_) => "file",
         };
         serde_json::json!({
             "type": format!("urn:duehook:problem:{code}"),

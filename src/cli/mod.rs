@@ -1,7 +1,7 @@
 //! The command line: one binary that serves, asks a server, and tries things out.
 //!
-//! Everything but `serve`, `check-config`, `receiver` and `drill` is a client of the admin API
-//! and opens no file of the server's. People get tables, programs get JSON (`--json`), and the
+//! Everything but `serve`, `check-config`, `receiver`, `drill` and what is done to a file that no
+//! server has open (`verify`, `restore`, `compact`) is a client of the admin API and opens no file. People get tables, programs get JSON (`--json`), and the
 //! exit code says what came of it: 0 done, 1 failed, 2 usage, 3 not found, 4 refused because
 //! work would be lost.
 
@@ -10,10 +10,12 @@ mod client;
 mod deliveries;
 mod destinations;
 mod fault;
+mod files;
 mod near;
 mod output;
 mod send;
 pub mod serve;
+mod server;
 mod stats;
 mod trial;
 mod wire;
@@ -66,6 +68,11 @@ fn carry_out(global: &Global, command: Command) -> Result<ExitCode, Fault> {
             check_config(&output, &settings(files, environment)?).map(|()| ExitCode::SUCCESS)
         }
         Command::Version => output.version().map(|()| ExitCode::SUCCESS),
+        Command::Verify(one) => files::verify(&output, &one.file),
+        Command::Restore(what) => {
+            files::restore(&output, &what.backup, &settings(what.files, environment)?.data)
+        }
+        Command::Compact(one) => files::compact(&output, &one.file),
         Command::Receiver(receiver) => in_runtime(trial::receiver(&output, receiver))?,
         Command::Drill(drill) => in_runtime(trial::drill(&output, drill.command))?,
         Command::Ask(question) => {
@@ -86,6 +93,8 @@ async fn ask(client: &Client, output: &Output, question: Ask) -> Result<(), Faul
         Ask::Cancel(one) => deliveries::cancel(client, output, &one.id).await,
         Ask::Dest(dest) => destinations::run(client, output, dest.command).await,
         Ask::Stats(stats) => stats::run(client, output, stats).await,
+        Ask::Backup(backup) => server::backup(client, output, &backup.path).await,
+        Ask::Claims(claims) => server::claims(client, output, &claims.command).await,
     }
 }
 

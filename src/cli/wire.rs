@@ -17,6 +17,22 @@ pub(super) struct Page<T> {
 /// A page whose items are passed on as they came.
 pub(super) type RawPage = Page<Box<RawValue>>;
 
+/// A backup that was made.
+#[derive(Debug, Deserialize)]
+pub(super) struct Backup {
+    pub path: String,
+    pub bytes: u64,
+    pub deliveries: u64,
+    pub took_ms: u64,
+}
+
+/// Whether deliveries are claimed.
+#[derive(Debug, Deserialize)]
+pub(super) struct Claims {
+    pub claims: String,
+    pub leases_held: u64,
+}
+
 /// A delivery.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

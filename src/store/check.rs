@@ -1,6 +1,8 @@
 //! The consistency check that tests, the simulation and an inspected open share: every record
 //! can be read, and every index row is there exactly when a record says so.
 
+mod directory;
+
 use redb::ReadableTableMetadata;
 
 use super::record;
@@ -20,8 +22,17 @@ pub struct Checked {
     pub waiting: u64,
     pub leased: u64,
     pub terminal: u64,
-    /// Each a sentence; empty when the file is whole.
+    /// Ended as quarantined, or known to be damaged.
+    pub quarantined: u64,
+    pub destinations: u64,
+    /// Attempts with a row of their own: the newest stand in their records.
+    pub attempts: u64,
+    /// Bytes of bodies.
+    pub body_bytes: u64,
+    /// Each a sentence, the first twenty; empty when the file is whole.
     pub problems: Vec<String>,
+    /// How many there are in all.
+    pub wrong: u64,
 }
 
 /// Walks every record and every index of a snapshot.
@@ -35,6 +46,8 @@ pub fn check(file: &Snapshot) -> Result<Checked, StoreError> {
         walk.record(DeliveryId(id.value()), value.value())?;
     }
     walk.counts()?;
+    walk.directory()?;
+    walk.found.quarantined = file.tables.quarantine.len()?;
     Ok(walk.found)
 }
 
@@ -131,7 +144,9 @@ impl Walk<'_> {
         for n in 0..parts(bytes) {
             let value = self.file.tables.payloads.get((it.id.0, n))?;
             self.rows.parts += u64::from(value.is_some());
-            let whole = value.is_some_and(|v| record::unseal_part(&part_key(it.id, n), v.value()).is_ok());
+            let part = value.as_ref().map(|v| record::unseal_part(&part_key(it.id, n), v.value()));
+            let whole = matches!(part, Some(Ok(_)));
+            self.found.body_bytes += part.and_then(Result::ok).map_or(0, |part| part.len() as u64);
             let id = it.id;
             self.demand(whole || excused, || format!("part {n} of the body of {id} is missing or damaged"));
         }
@@ -172,7 +187,11 @@ impl Walk<'_> {
     }
 
     fn demand(&mut self, holds: bool, says: impl FnOnce() -> String) {
-        if !holds && self.found.problems.len() < MAX_PROBLEMS {
+        if holds {
+            return;
+        }
+        self.found.wrong += 1;
+        if self.found.problems.len() < MAX_PROBLEMS {
             self.found.problems.push(says());
         }
     }

@@ -14,9 +14,10 @@ use std::sync::{Mutex, PoisonError};
 use redb::backends::FileBackend;
 use redb::{BackendError, Builder, Database, ReadableDatabase, StorageBackend};
 
+use super::check::{self, Checked};
 use super::open::{OpenError, Stamp, from_redb};
 use super::tables::ReadTables;
-use super::{Snapshot, StoreError, check};
+use super::{Snapshot, StoreError};
 use crate::model::Name;
 
 /// Writes are kept in pieces of this size.
@@ -27,24 +28,7 @@ const PIECE: u64 = 4096;
 /// # Errors
 /// [`OpenError`] says what is wrong with it.
 pub(super) fn look(path: &Path, region: &Name) -> Result<(), OpenError> {
-    let (snapshot, database) = whole(path)?;
-    let looked = inside(path, region, &snapshot);
-    drop(snapshot);
-    drop(database);
-    looked
-}
-
-/// What a duehook file must have in it, over pages that are as they were written.
-fn inside(path: &Path, region: &Name, snapshot: &Snapshot) -> Result<(), OpenError> {
-    let stamp = Stamp::from(|word| super::tables::meta(&snapshot.tables.meta, word))?;
-    if !stamp.is_stamped() {
-        let problem = "is not a duehook file".to_owned();
-        return Err(OpenError::NotOurs { path: path.to_owned(), problem });
-    }
-    if let Some(refusal) = stamp.refusal(region) {
-        return Err(refusal);
-    }
-    let found = check::check(snapshot)?;
+    let (_, found) = read(path, Some(region))?;
     match found.problems.first() {
         None => Ok(()),
         Some(problem) => {
@@ -52,6 +36,39 @@ fn inside(path: &Path, region: &Name, snapshot: &Snapshot) -> Result<(), OpenErr
             Err(OpenError::NotOurs { path: path.to_owned(), problem })
         }
     }
+}
+
+/// Reads the whole file: its stamp, and what is in it. A region that is named must be its own.
+/// A file that makes redb panic is a corrupt one.
+///
+/// # Errors
+/// [`OpenError`] when there is no reading it.
+pub(super) fn read(path: &Path, region: Option<&Name>) -> Result<(Stamp, Checked), OpenError> {
+    let reading = std::panic::AssertUnwindSafe(|| {
+        let (snapshot, database) = whole(path)?;
+        let found = inside(path, region, &snapshot);
+        drop(snapshot);
+        drop(database);
+        found
+    });
+    std::panic::catch_unwind(reading).unwrap_or_else(|_| {
+        let problem = "is corrupt (it cannot be walked): restore the newest backup".to_owned();
+        Err(OpenError::NotOurs { path: path.to_owned(), problem })
+    })
+}
+
+/// What a duehook file must have in it, over pages that are as they were written.
+fn inside(path: &Path, region: Option<&Name>, snapshot: &Snapshot) -> Result<(Stamp, Checked), OpenError> {
+    let stamp = Stamp::from(|word| super::tables::meta(&snapshot.tables.meta, word))?;
+    if !stamp.is_stamped() {
+        let problem = "is not a duehook file".to_owned();
+        return Err(OpenError::NotOurs { path: path.to_owned(), problem });
+    }
+    if let Some(refusal) = stamp.newer().or_else(|| region.and_then(|region| stamp.refusal(region))) {
+        return Err(refusal);
+    }
+    let found = check::check(snapshot)?;
+    Ok((stamp, found))
 }
 
 /// A snapshot of the file, after redb's check of every page. It can be read as long as its
@@ -70,6 +87,24 @@ fn whole(path: &Path) -> Result<(Snapshot, Database), OpenError> {
         problem: "is not a duehook file".to_owned(),
     })?;
     Ok((Snapshot::new(&txn)?, database))
+}
+
+/// True when a process has the file open as a database.
+pub(super) fn is_in_use(path: &Path) -> Result<bool, OpenError> {
+    let io = |error| OpenError::Io { path: path.to_owned(), error };
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
+    let backend = FileBackend::new(file).map_err(|error| from_redb(path, error));
+    let held = backend.and_then(|backend| {
+        let locked = backend.try_lock_range(Bound::Included(0), Bound::Unbounded);
+        drop(backend.unlock_range(Bound::Included(0), Bound::Unbounded));
+        locked
+            .map_err(|error| OpenError::Io { path: path.to_owned(), error: Error::other(error.to_string()) })
+    });
+    match held {
+        Ok(free) => Ok(!free),
+        Err(OpenError::InUse { .. }) => Ok(true),
+        Err(other) => Err(other),
+    }
 }
 
 /// A file below, and what was written above it in RAM.

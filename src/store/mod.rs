@@ -4,7 +4,9 @@
 //! phases: an error of the disk can lose the batch that was being written and nothing else.
 //! Any error here is the end of the process; the file is never opened twice in one.
 
+mod backup;
 pub mod check;
+mod claims;
 mod inspect;
 mod inventory;
 mod list;
@@ -13,9 +15,11 @@ pub mod open;
 mod owner;
 mod read;
 pub mod record;
+mod restore;
 mod rows;
 mod scan;
 mod tables;
+mod verify;
 mod write;
 
 use std::sync::{Arc, Weak};
@@ -25,6 +29,8 @@ use redb::{Database, Durability, ReadableDatabase};
 use crate::model::{MAX_CLASSES, Name};
 use crate::time::Timestamp;
 
+pub use backup::{BackupError, Copied, PART, Pace};
+pub use claims::Claims;
 pub(crate) use inventory::{BodyKind, Inventory};
 pub use list::{Between, Cursor, Filter, Order, Page, Shown};
 pub use load::{Body, Loaded};
@@ -32,6 +38,8 @@ pub use open::{OpenError, Opened, Opening, RunNote, open};
 pub use owner::{HEARTBEAT as OWNER_HEARTBEAT, Owner};
 pub use read::{DeliveryView, DestinationView, Snapshot};
 pub(crate) use record::StoredDestination;
+pub use restore::{compact, restore};
+pub use verify::{Verified, verify};
 pub(crate) use write::{Before, Found, Place, Writing};
 
 /// Files under this size carry what makes the next open instant in every commit (measured:

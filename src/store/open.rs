@@ -14,7 +14,7 @@ use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
 
 use super::owner::Owner;
 use super::tables::Meta;
-use super::{Commit, Store, StoreError, inspect};
+use super::{Claims, Commit, Store, StoreError, inspect};
 use crate::model::class::FIRST_CLASSES;
 use crate::model::{ClassNo, Name};
 use crate::time::{Millis, Timestamp};
@@ -54,6 +54,8 @@ pub struct RunNote {
     /// Deaths in a row, each within [`CRASH_WINDOW`] of a start.
     pub streak: u32,
     pub epoch: u64,
+    /// Whether deliveries may be claimed.
+    pub claims: Claims,
 }
 
 /// Why a file cannot be used.
@@ -93,8 +95,12 @@ impl OpenError {
 pub fn open(path: &Path, host: &str, opening: &Opening<'_>, progress: fn(f64)) -> Result<Opened, OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
     match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return create(path, opening),
-        about => admit(path, &about.map_err(io)?)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => return create(path, host, opening),
+        about => {
+            let about = about.map_err(io)?;
+            private(path, &about)?;
+            admit(path, &about)?;
+        }
     }
     let owner = Owner::beside(path, opening.region);
     if !owner.is_ours(path, host) {
@@ -106,7 +112,7 @@ pub fn open(path: &Path, host: &str, opening: &Opening<'_>, progress: fn(f64)) -
         .set_repair_callback(move |session| progress(session.progress()))
         .open(path)
         .map_err(|error| from_redb(path, error))?;
-    begin(database, opening)
+    begin(database, Some(host), opening)
 }
 
 /// Opens a database on any backend, a new one included: what the simulation runs on.
@@ -115,32 +121,47 @@ pub fn open(path: &Path, host: &str, opening: &Opening<'_>, progress: fn(f64)) -
 /// [`OpenError`] as for a file.
 pub fn open_backend(backend: impl StorageBackend, opening: &Opening<'_>) -> Result<Opened, OpenError> {
     let made = Builder::new().set_cache_size(1 << 20).create_with_backend(backend);
-    begin(made.map_err(|error| from_redb(Path::new("memory"), error))?, opening)
+    begin(made.map_err(|error| from_redb(Path::new("memory"), error))?, None, opening)
 }
 
 /// Makes a file that nobody else can read, and makes sure that its name is on disk too.
-fn create(path: &Path, opening: &Opening<'_>) -> Result<Opened, OpenError> {
+fn create(path: &Path, host: &str, opening: &Opening<'_>) -> Result<Opened, OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create_new(true).mode(0o600).open(path).map_err(io)?;
     let made = Builder::new()
         .set_cache_size(CACHE_BYTES)
         .create_with_backend(FileBackend::new(file).map_err(|error| from_redb(path, error))?);
-    let opened = begin(made.map_err(|error| from_redb(path, error))?, opening)?;
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)?;
+    let opened = begin(made.map_err(|error| from_redb(path, error))?, Some(host), opening)?;
+    sync_folder(path).map_err(io)?;
     Ok(opened)
 }
 
+/// The folder that a file is in.
+pub(super) fn folder(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes sure that the names in the folder of `path` are on disk.
+pub(super) fn sync_folder(path: &Path) -> std::io::Result<()> {
+    File::open(folder(path)).and_then(|folder| folder.sync_all())
+}
+
+/// A file that is served must be its owner's alone.
+fn private(path: &Path, about: &fs::Metadata) -> Result<(), OpenError> {
+    if about.is_file() && about.mode() & 0o077 != 0 {
+        let problem = "can be read by others: chmod 600 it".to_owned();
+        return Err(OpenError::NotOurs { path: path.to_owned(), problem });
+    }
+    Ok(())
+}
+
 /// What can be said against a file before it is opened.
-fn admit(path: &Path, about: &fs::Metadata) -> Result<(), OpenError> {
+pub(super) fn admit(path: &Path, about: &fs::Metadata) -> Result<(), OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
     let refused = |problem: &str| OpenError::NotOurs { path: path.to_owned(), problem: problem.to_owned() };
     if !about.is_file() {
         return Err(refused("is not a regular file"));
-    }
-    if about.mode() & 0o077 != 0 {
-        return Err(refused("can be read by others: chmod 600 it"));
     }
     if about.len() == 0 {
         return Err(refused("is empty: remove it to begin anew, or restore a backup"));
@@ -158,10 +179,10 @@ pub(super) fn from_redb(path: &Path, error: DatabaseError) -> OpenError {
         DatabaseError::DatabaseAlreadyOpen => return OpenError::InUse { path },
         DatabaseError::Storage(StorageError::Corrupted(what)) => Some(corrupt(what)),
         DatabaseError::Storage(StorageError::Io(error)) => is_about_content(error).then(|| corrupt(error)),
+        DatabaseError::UpgradeRequired(_) => Some("was written by another version of redb".to_owned()),
         DatabaseError::Storage(_)
         | DatabaseError::LockProtocolMismatch
         | DatabaseError::RepairAborted
-        | DatabaseError::UpgradeRequired(_)
         | DatabaseError::TransactionInProgress
         | _ => None,
     };
@@ -177,12 +198,13 @@ fn is_about_content(error: &std::io::Error) -> bool {
 }
 
 /// The first commit of a run: stamps a new file, checks an old one, and counts the start.
-fn begin(database: Database, opening: &Opening<'_>) -> Result<Opened, OpenError> {
+fn begin(database: Database, host: Option<&str>, opening: &Opening<'_>) -> Result<Opened, OpenError> {
     let mut store = Store::new(database, opening.region.clone());
     let stamp = store.write(Commit::QuickRepair, |file| {
-        let stamp = Stamp::read(file)?;
+        let mut stamp = Stamp::read(file)?;
         if stamp.refusal(opening.region).is_none() {
             stamp.begin_run(file, opening)?;
+            stamp.settle(file, host)?;
         }
         Ok(stamp)
     })?;
@@ -201,6 +223,10 @@ pub(super) struct Stamp {
     tick: (u64, u64),
     /// Start of the last run, whether it ended cleanly, its streak.
     run: Option<(u64, bool, u32)>,
+    claims: Claims,
+    /// Wall time and step that it was taken at, if it is a backup.
+    pub(super) backup: Option<(u64, u64)>,
+    host: Option<String>,
 }
 
 impl Stamp {
@@ -214,11 +240,16 @@ impl Stamp {
         let region = get(Meta::Region)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let tick = get(Meta::Tick)?.unwrap_or_default();
         let run = get(Meta::Run)?;
+        let two =
+            |bytes: &[u8]| (u64::from_le_bytes(bytes_at(bytes, 0)), u64::from_le_bytes(bytes_at(bytes, 8)));
         Ok(Stamp {
+            claims: Claims::of(get(Meta::Claims)?.as_deref()),
+            backup: get(Meta::Backup)?.as_deref().map(two),
+            host: get(Meta::Host)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
             format: get(Meta::Format)?.map(|bytes| u32::from_le_bytes(bytes_at(&bytes, 0))),
             region,
             epoch: get(Meta::Epoch)?.map_or(0, |bytes| u64::from_le_bytes(bytes_at(&bytes, 0))),
-            tick: (u64::from_le_bytes(bytes_at(&tick, 0)), u64::from_le_bytes(bytes_at(&tick, 8))),
+            tick: two(&tick),
             run: run.map(|bytes| {
                 let streak = u32::from_le_bytes(bytes_at(&bytes, 9));
                 (u64::from_le_bytes(bytes_at(&bytes, 0)), bytes.get(8) == Some(&1), streak)
@@ -228,11 +259,17 @@ impl Stamp {
 
     /// Why a server of `region` must not use the file; None for a file without a stamp, too.
     pub(super) fn refusal(&self, region: &Name) -> Option<OpenError> {
-        if let Some(found) = self.format.filter(|found| *found > FORMAT) {
-            return Some(OpenError::NewerFormat { found });
+        if let Some(newer) = self.newer() {
+            return Some(newer);
         }
         let file = self.region.as_deref().filter(|file| *file != region.as_str() && *file != UNSET_REGION)?;
         Some(OpenError::OtherRegion { file: file.to_owned(), asked: region.clone() })
+    }
+
+    /// The refusal of a file that a newer program wrote.
+    pub(super) fn newer(&self) -> Option<OpenError> {
+        let found = self.format.filter(|found| *found > FORMAT)?;
+        Some(OpenError::NewerFormat { found })
     }
 
     pub(super) fn is_stamped(&self) -> bool {
@@ -252,6 +289,33 @@ impl Stamp {
         put_run(file, opening.now, false, self.streak())
     }
 
+    /// A backup, or a file that another host served, starts with claims stopped: what it holds
+    /// may have been sent, or may be sent by the other.
+    fn settle(&mut self, file: &mut super::Writing<'_>, host: Option<&str>) -> Result<(), StoreError> {
+        let moved = host.zip(self.host.as_deref()).is_some_and(|(now, before)| now != before);
+        let found = match (self.backup, moved) {
+            (Some(_), _) => Claims::Restored,
+            (None, true) => Claims::Moved,
+            (None, false) => self.claims,
+        };
+        if found != self.claims {
+            self.claims = found;
+            file.put_claims(found)?;
+        }
+        file.remove_meta(Meta::Backup)?;
+        host.map_or(Ok(()), |host| file.put_meta(Meta::Host, host.as_bytes()))
+    }
+
+    /// The file's region and format.
+    pub(super) fn names(&self) -> (String, u32) {
+        (self.region.clone().unwrap_or_default(), self.format.unwrap_or_default())
+    }
+
+    /// The step of the newest commit and its wall time.
+    pub(super) fn tick(&self) -> (u64, Timestamp) {
+        (self.tick.0, Timestamp(self.tick.1))
+    }
+
     /// Deaths in a row, the last run's included if it died soon after its start.
     fn streak(&self) -> u32 {
         match self.run {
@@ -264,7 +328,7 @@ impl Stamp {
 
     fn note(&self) -> RunNote {
         let (step, tick) = (self.tick.0, Timestamp(self.tick.1));
-        RunNote { step, tick, streak: self.streak(), epoch: self.epoch + 1 }
+        RunNote { step, tick, streak: self.streak(), epoch: self.epoch + 1, claims: self.claims }
     }
 }
 

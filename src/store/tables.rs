@@ -6,6 +6,7 @@
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableDefinition, WriteTransaction};
 
 use super::StoreError;
+use super::backup::{BackupError, Copying};
 
 /// Key of `due`.
 pub(super) type DueRow = (u32, u8, u64, u128);
@@ -37,6 +38,13 @@ pub(super) enum Meta {
     DeliveredBodies = 6,
     /// The same for those that ended otherwise.
     FailedBodies = 7,
+    /// (u64, u64): wall time and step that a backup was taken at. Only a backup has it; the first
+    /// start on one removes it.
+    Backup = 8,
+    /// u8: whether claims run, and who stopped them ([`super::Claims`]).
+    Claims = 9,
+    /// The host that last served the file.
+    Host = 10,
 }
 
 /// From one list: every table open for writing, and open for reading.
@@ -63,6 +71,12 @@ macro_rules! tables {
             /// Opens all of them; a file that lacks one is not ours.
             pub(super) fn open(txn: &ReadTransaction) -> Result<ReadTables, StoreError> {
                 Ok(ReadTables { $($table: txn.open_table(TableDefinition::new($name))?,)+ })
+            }
+
+            /// Copies every row of every table.
+            pub(super) fn copy(&self, to: &mut Copying<'_>) -> Result<(), BackupError> {
+                $(to.table(&self.$table, TableDefinition::new($name))?;)+
+                Ok(())
             }
         }
     };

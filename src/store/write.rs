@@ -296,6 +296,11 @@ impl<'txn> Writing<'txn> {
         Ok(())
     }
 
+    pub(super) fn remove_meta(&mut self, word: Meta) -> Result<(), StoreError> {
+        self.wrote |= self.tables.meta.remove(word as u8)?.is_some();
+        Ok(())
+    }
+
     pub(super) fn meta(&self, word: Meta) -> Result<Option<Vec<u8>>, StoreError> {
         meta(&self.tables.meta, word)
     }

@@ -1,0 +1,41 @@
+//! The arguments of what is done to files and to the whole server: backups, claims.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::Files;
+
+/// One file that no server has open.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct OneFile {
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Restore {
+    /// The backup: it is read in full before anything is replaced
+    pub backup: PathBuf,
+    #[command(flatten)]
+    pub files: Files,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Backup {
+    /// Where the server is to write it: a path on its machine that nothing has
+    pub path: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Claims {
+    #[command(subcommand)]
+    pub command: ClaimsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum ClaimsCommand {
+    /// Send nothing more; deliveries are still accepted
+    Stop,
+    /// Send again, after a stop or a restore
+    Start,
+}

@@ -1,0 +1,38 @@
+//! `backup` and `claims`: orders to the whole server.
+
+use std::path::Path;
+
+use reqwest::Method;
+use serde_json::json;
+
+use super::args::files::ClaimsCommand;
+use super::client::Client;
+use super::fault::Fault;
+use super::output::{Output, write};
+use super::wire::{Backup, Claims};
+
+/// Asks for a backup at a path of the server's, and waits for it.
+pub(super) async fn backup(client: &Client, output: &Output, path: &Path) -> Result<(), Fault> {
+    let path = std::path::absolute(path).map_err(|error| Fault::Local(error.to_string()))?;
+    let order = json!({"path": path});
+    let text = client.patient().order(Method::POST, &["v1", "backup"], &order).await?.text;
+    if output.json {
+        return write(&text);
+    }
+    let Backup { path, bytes, deliveries, took_ms } = client.read(&text)?;
+    write(&format!("{path}: {deliveries} deliveries, {bytes} bytes, read back and whole, in {took_ms} ms"))
+}
+
+/// Stops or starts all claims.
+pub(super) async fn claims(client: &Client, output: &Output, command: &ClaimsCommand) -> Result<(), Fault> {
+    let verb = match command {
+        ClaimsCommand::Stop => "stop",
+        ClaimsCommand::Start => "start",
+    };
+    let text = client.order(Method::POST, &["v1", "claims", verb], &json!({})).await?.text;
+    if output.json {
+        return write(&text);
+    }
+    let Claims { claims, leases_held } = client.read(&text)?;
+    write(&format!("claims {claims}, {leases_held} in flight"))
+}
