@@ -279,7 +279,8 @@ async fn serve(data: &Path, retention: bool) -> (String, String, driver::Driver)
     let opened = duehook::store::open(data, "bench", &opening, |_| {}).unwrap();
     let engine = Engine::open(opened, limits(&settings, retention), Seed { run: 7 }, now).unwrap();
     let owner = Owner::beside(data, &settings.region);
-    let custody = Custody { path: data.to_owned(), host: "bench".into(), owner, run: now.wall };
+    let custody =
+        Custody { path: data.to_owned(), host: "bench".into(), owner, run: now.wall, backups: None };
     let sender = Sender::new(Config::default()).unwrap();
     let handle = tokio::runtime::Handle::current();
     let (driver, handle) = driver::start(engine, sender, custody, clock, &handle);

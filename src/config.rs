@@ -50,6 +50,17 @@ pub struct Settings {
     pub reserve_permille: u32,
     pub tenant_weights: TenantWeights,
     pub retention: Retention,
+    /// None: no rolling snapshots.
+    pub backup: Option<Backup>,
+}
+
+/// The rolling snapshots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// Beside the data file, unless it is absolute.
+    pub dir: PathBuf,
+    pub every: Millis,
+    pub keep: usize,
 }
 
 /// What is logged and how.
@@ -186,6 +197,7 @@ impl Default for Settings {
             reserve_permille: RESERVE_DEFAULT_PERMILLE,
             tenant_weights: TenantWeights::default(),
             retention: Retention::default(),
+            backup: Some(Backup::default()),
         }
     }
 }
@@ -201,6 +213,12 @@ impl Listener {
     #[must_use]
     pub fn loopback(port: u16) -> Listener {
         Listener { listen: SocketAddr::from(([127, 0, 0, 1], port)), allowed_hosts: Vec::new() }
+    }
+}
+
+impl Default for Backup {
+    fn default() -> Backup {
+        Backup { dir: PathBuf::from("backup"), every: Millis::seconds(3_600), keep: 3 }
     }
 }
 

@@ -14,7 +14,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::engine::live::{CLAMPED, ClassLive, Histogram, Live, RETRY_AFTER, WatchedLive};
 use crate::outcome::{AttemptResult, Ending};
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
 
 type Encoded = Result<(), Error>;
 
@@ -28,6 +28,10 @@ pub struct Scrape {
     pub commit_seconds: Histogram,
     pub commit_operations: Histogram,
     pub store_bytes: u64,
+    /// Age of the oldest read transaction that is open.
+    pub oldest_read: Millis,
+    /// When the newest backup was finished.
+    pub last_backup: Option<Timestamp>,
     pub region: String,
     pub now: Timestamp,
 }
@@ -75,6 +79,7 @@ impl Scrape {
             Some(Unit::Bytes),
             self.store_bytes as f64,
         )?;
+        self.copies(families)?;
         families.counter(
             "duehook_leases_expired",
             "leases that ended without a report",
@@ -101,6 +106,16 @@ impl Scrape {
         families.histograms("duehook_commit", "a step with its commit", Some(Unit::Seconds), &rows)?;
         let rows = [(Vec::new(), &self.commit_operations)];
         families.histograms("duehook_commit_operations", "what one commit carried", None, &rows)
+    }
+
+    /// What is read for long, and when it was last copied.
+    fn copies(&self, families: &mut Families<'_>) -> Encoded {
+        let oldest = self.oldest_read.0 as f64 / 1_000.0;
+        let help = "age of the oldest read transaction: what is freed meanwhile stays in the file";
+        families.gauge("duehook_store_oldest_read", help, Some(Unit::Seconds), oldest)?;
+        let last = self.last_backup.map_or(0.0, |at| at.0 as f64 / 1_000.0);
+        let help = "when the newest backup was finished; 0 if there is none";
+        families.gauge("duehook_backup_last_success_timestamp_seconds", help, None, last)
     }
 
     fn classes(&self, families: &mut Families<'_>) -> Encoded {

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::config::{Listener, LogFormat, Settings};
+use crate::driver::backup::Plan;
 use crate::driver::clock::Clock;
 use crate::driver::{self, Custody, Driver, Handle};
 use crate::engine::{Engine, Limits, Retention, Seed};
@@ -118,8 +119,16 @@ fn open(settings: &Settings, sender: Sender, clock: &Clock) -> Result<(Driver, H
     let mut engine = Engine::open(opened, limits(settings), Seed { run }, now).map_err(refused)?;
     engine.watch(settings.metrics_destinations);
     let owner = Owner::beside(&settings.data, &settings.region);
-    let custody = Custody { path: settings.data.clone(), host, owner, run: now.wall };
+    let (path, backups) = (settings.data.clone(), plan(settings));
+    let custody = Custody { path, host, owner, run: now.wall, backups };
     Ok(driver::start(engine, sender, custody, clock.clone(), &tokio::runtime::Handle::current()))
+}
+
+/// Snapshots go beside the data file, unless their folder has a place of its own.
+fn plan(settings: &Settings) -> Option<Plan> {
+    let set = settings.backup.as_ref()?;
+    let folder = settings.data.parent().unwrap_or(std::path::Path::new(""));
+    Some(Plan { dir: folder.join(&set.dir), every: set.every, keep: set.keep })
 }
 
 /// What is not the store's fault is not to be called so.

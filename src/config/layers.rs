@@ -23,14 +23,25 @@ const OTHER_VARIABLES: [&str; 3] = ["DUEHOOK_ADMIN", "DUEHOOK_TOKEN_FILE", "DUEH
 /// Keys without a table that have a variable (API.md).
 const BARE_VARIABLES: [(&str, &str); 2] = [("DUEHOOK_REGION", "region"), ("DUEHOOK_DATA", "data")];
 /// Tables that may stand empty; so may every named one.
-const TABLES: [&str; 10] =
-    ["log", "ingest", "admin", "metrics", "send", "policy", "class", "reserve", "tenant", "retention"];
+const TABLES: [&str; 11] = [
+    "backup",
+    "log",
+    "ingest",
+    "admin",
+    "metrics",
+    "send",
+    "policy",
+    "class",
+    "reserve",
+    "tenant",
+    "retention",
+];
 /// Tables of tables: what is below them has a name that the operator chose.
 const NAMED: [&str; 3] = ["policy", "class", "tenant"];
 
 /// Keys and tables of the contract that this version does not act on, and what to do meanwhile.
 /// A star stands for any name.
-const NOT_YET: [(&str, &str); 20] = [
+const NOT_YET: [(&str, &str); 19] = [
     ("ingest.auth", LOOPBACK),
     ("ingest.tls_cert", LOOPBACK),
     ("ingest.tls_key", LOOPBACK),
@@ -47,7 +58,6 @@ const NOT_YET: [(&str, &str); 20] = [
     ("send.proxy", "remove it; requests go out directly"),
     ("retention.audit", "remove it; there is no audit log"),
     ("payload_refs", "remove it; references are refused"),
-    ("backup", "remove it; copy the file while the server is stopped"),
     ("tenant.*.quota_per_second", "remove it; tenants have no quota"),
     ("tenant.*.max_waiting", "remove it; ingest.max_deliveries is the limit of all together"),
     ("token", LOOPBACK),

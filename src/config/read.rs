@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::error::{ConfigError, Origin};
 use super::layers::Layers;
 use super::value::{Reading, Value};
-use super::{Ingest, Listener, Log, LogFormat, Retention, Send, Settings, default_policy};
+use super::{Backup, Ingest, Listener, Log, LogFormat, Retention, Send, Settings, default_policy};
 use crate::model::destination::{CONCURRENCY_MAX, CONNECT_TIMEOUT_RANGE, TIMEOUT_RANGE};
 use crate::model::{MAX_AGE_RANGE, MAX_PAYLOAD_LIMIT, Name};
 use crate::policy::{Jitter, MAX_DELAY_LIMIT, MAX_STEPS, Policy};
@@ -27,6 +27,12 @@ const MIN_WAIT: Millis = Millis(10);
 const MAX_SHUTDOWN: Millis = Millis(3_600_000);
 /// Destinations that metrics show one by one: each series has a cost where it is scraped.
 const MAX_METRICS_DESTINATIONS: u64 = 100;
+/// Snapshots that follow each other faster only wear the disk.
+const MIN_BACKUP_EVERY: Millis = Millis(1_000);
+/// A snapshot that is older is no protection.
+const MAX_BACKUP_EVERY: Millis = Millis(30 * DAY.0);
+/// Snapshots kept: each is as large as what the file holds.
+const MAX_KEPT: u64 = 1_000;
 const DAY: Millis = Millis(24 * 3_600_000);
 /// Ten years: longer than any rule asks for, and far from overflowing.
 const MAX_RETENTION: Millis = Millis(3_650 * DAY.0);
@@ -58,6 +64,7 @@ pub(super) fn settings(mut layers: Layers) -> Result<Settings, ConfigError> {
         reserve_permille: shares::reserve(&mut layers, default.reserve_permille)?,
         tenant_weights: shares::tenant_weights(&mut layers)?,
         retention: retention(&mut layers, default.retention)?,
+        backup: backup(&mut layers, Backup::default())?,
     };
     layers.finish()?;
     addresses_differ(&settings)?;
@@ -206,6 +213,16 @@ fn retention(layers: &mut Layers, default: Retention) -> Result<Retention, Confi
         delivered_payload: delivered.min(terminal),
         failed_payload: failed.min(terminal),
     })
+}
+
+/// An empty `dir` is none.
+fn backup(layers: &mut Layers, default: Backup) -> Result<Option<Backup>, ConfigError> {
+    let dir = layers.take(&["backup", "dir"], Some(default.dir), optional_path)?;
+    let every = layers.take(&["backup", "every"], default.every, |value| {
+        value.duration(MIN_BACKUP_EVERY..=MAX_BACKUP_EVERY)
+    })?;
+    let keep = layers.take(&["backup", "keep"], default.keep, |value| value.whole(1..=MAX_KEPT))?;
+    Ok(dir.map(|dir| Backup { dir, every, keep }))
 }
 
 /// Port 0 is a different port each time.

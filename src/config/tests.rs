@@ -187,7 +187,8 @@ fn variables_that_are_refused() {
     check("DUEHOOK_SEND__", "5", &["DUEHOOK_SEND__"]);
     check("DUEHOOK_SEND__SLOT", "5", &["unknown key send.slot", "[send]", "slots"]);
     check("DUEHOOK_SEND__SLOTS", "many", &["send.slots", "DUEHOOK_SEND__SLOTS", "whole number"]);
-    check("DUEHOOK_BACKUP__DIR", "x", &["backup.dir", "not supported by this version yet"]);
+    check("DUEHOOK_BACKUP__KEEP", "0", &["backup.keep", "from 1 to 1000"]);
+    check("DUEHOOK_BACKUP__EVERY", "1ms", &["backup.every", "a duration"]);
     check("DUEHOOK_CLASS__BULK__WEIGHT", "0", &["class.bulk.weight", "DUEHOOK_CLASS__BULK__WEIGHT"]);
     check("DUEHOOK_CLASS__A B__WEIGHT", "1", &["class.a b", "1 to 64 letters"]);
     check("DUEHOOK_RESERVE__FIRST_ATTEMPTS", "NaN", &["reserve.first_attempts", "from 0.0 to 0.9"]);
@@ -297,7 +298,7 @@ fn what_comes_later_is_refused_by_name() {
     check("[ingest]\nmin_free_disk = '1GiB'", "ingest.min_free_disk");
     check("[send]\nproxy = ''", "send.proxy");
     check("[retention]\naudit = '90d'", "retention.audit");
-    for table in ["payload_refs", "backup", "token"] {
+    for table in ["payload_refs", "token"] {
         check(&format!("[{table}]"), table);
     }
     for tenant in ["default", "acme"] {

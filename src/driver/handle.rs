@@ -1,20 +1,24 @@
 //! The handle: what HTTP and the status page ask of engine and store. Any number of clones.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
+use super::backup::{BackedUp, Backups, Reads};
 use super::clock::Clock;
 use super::commits::{Commits, Measured};
 use super::inbox::{Inbox, Phase, Refusal};
-use crate::engine::command::{AcceptBatch, Accepted, Answer, Command, CommandError, Done, Query, Rejected};
+use crate::engine::command::{
+    AcceptBatch, Accepted, Answer, ClaimsSet, Command, CommandError, Done, Query, Rejected,
+};
 use crate::engine::live::Live;
 use crate::metrics::Scrape;
 use crate::model::{Name, NewDelivery};
-use crate::store::{Reader, Snapshot, StoreError};
+use crate::store::{BackupError, Claims, Reader, Snapshot, StoreError};
 use crate::time::{Millis, Mono, Timestamp};
 
 /// Read transactions at once, each on a blocking thread: what is freed while one is open stays
@@ -24,6 +28,9 @@ pub(super) const READERS: usize = 4;
 const PAGE_TIME: Millis = Millis(1_000);
 /// When a producer may try again after the queue was full: a few steps later.
 const QUEUE_RETRY_AFTER: Millis = Millis(1_000);
+
+/// A producer waits so long for the end of a hold (API.md).
+const HOLD_PATIENCE: Millis = Millis(2_000);
 
 /// The way to a running engine.
 #[derive(Clone)]
@@ -36,6 +43,8 @@ pub struct Handle {
     pub(super) commits: Arc<Commits>,
     pub(super) clock: Clock,
     pub(super) path: Arc<Path>,
+    pub(super) backups: Arc<Backups>,
+    pub(super) reads: Arc<Reads>,
     pub(super) region: Name,
 }
 
@@ -46,6 +55,9 @@ pub enum Unavailable {
     QueueFull { retry_after: Millis },
     #[error("the server is shutting down")]
     ShuttingDown,
+    /// An operator copies the file.
+    #[error("commits are held back while the data file is copied")]
+    BackupHold,
     /// The process is about to exit: what was asked may or may not have been done.
     #[error("the engine has stopped")]
     Stopped,
@@ -57,6 +69,8 @@ pub struct Health {
     /// Since the newest commit.
     pub last_commit_age: Millis,
     pub shutting_down: bool,
+    /// Deliveries are claimed.
+    pub claiming: bool,
     pub ingest_queue_full: bool,
 }
 
@@ -78,12 +92,49 @@ impl Handle {
         let (reply, answer) = oneshot::channel();
         match self.inbox.accept(batch, reply) {
             Ok(()) => answer.await.map_err(|_| Unavailable::Stopped),
+            Err(Refusal::Held(batch)) => self.accept_held(batch).await,
             Err(Refusal::Full(batch)) => {
                 self.repeats(batch, Unavailable::QueueFull { retry_after: QUEUE_RETRY_AFTER }).await
             }
             Err(Refusal::Stopping(batch)) => self.repeats(batch, Unavailable::ShuttingDown).await,
             Err(Refusal::Closed) => Err(Unavailable::Stopped),
         }
+    }
+
+    /// Waits for the end of the hold, for a while, and tries once more.
+    async fn accept_held(&self, batch: AcceptBatch) -> Result<Accepts, Unavailable> {
+        drop(timeout(HOLD_PATIENCE.duration(), self.inbox.hold.open()).await);
+        let (reply, answer) = oneshot::channel();
+        match self.inbox.accept(batch, reply) {
+            Ok(()) => answer.await.map_err(|_| Unavailable::Stopped),
+            Err(Refusal::Held(batch)) => self.repeats(batch, Unavailable::BackupHold).await,
+            Err(Refusal::Full(batch)) => {
+                self.repeats(batch, Unavailable::QueueFull { retry_after: QUEUE_RETRY_AFTER }).await
+            }
+            Err(Refusal::Stopping(batch)) => self.repeats(batch, Unavailable::ShuttingDown).await,
+            Err(Refusal::Closed) => Err(Unavailable::Stopped),
+        }
+    }
+
+    /// Holds all commits back until `ttl` has passed or [`Handle::release`]: whoever is told so may
+    /// copy the file. When that ends.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the server is stopping.
+    pub async fn hold(&self, ttl: Millis) -> Result<Timestamp, Unavailable> {
+        let now = self.clock.now();
+        if self.inbox.phase() > Phase::Running {
+            return Err(Unavailable::ShuttingDown);
+        }
+        let heard = self.inbox.hold(now.mono.plus(ttl));
+        heard.await.map_err(|_| Unavailable::ShuttingDown)?;
+        Ok(now.wall.plus(ttl))
+    }
+
+    /// Ends a hold; true when there was one.
+    #[must_use]
+    pub fn release(&self) -> bool {
+        self.inbox.hold.end()
     }
 
     /// The answer to a batch that is all repeats; else the refusal.
@@ -104,6 +155,16 @@ impl Handle {
     pub async fn command(&self, command: Command) -> Result<Result<Done, CommandError>, Unavailable> {
         let (reply, answer) = oneshot::channel();
         self.inbox.command(command, reply).map_err(refused)?;
+        answer.await.map_err(|_| Unavailable::Stopped)
+    }
+
+    /// Lets all deliveries be claimed, or none; answered after its commit.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when nothing was done.
+    pub async fn set_claims(&self, running: bool) -> Result<ClaimsSet, Unavailable> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.set_claims(running, reply).map_err(refused)?;
         answer.await.map_err(|_| Unavailable::Stopped)
     }
 
@@ -128,9 +189,11 @@ impl Handle {
         F: FnOnce(&Snapshot, &dyn Fn() -> bool) -> Result<T, StoreError> + Send + 'static,
     {
         let turn = Arc::clone(&self.readers).acquire_owned().await.map_err(|_| Unavailable::Stopped)?;
-        let (reader, clock) = (self.reader.clone(), self.clock.clone());
+        let (reader, clock, reads) = (self.reader.clone(), self.clock.clone(), Arc::clone(&self.reads));
         let done = spawn_blocking(move || {
-            let end = clock.now().mono.plus(PAGE_TIME);
+            let begun = clock.now().mono;
+            let _counted = reads.begin(begun);
+            let end = begun.plus(PAGE_TIME);
             let made = reader.snapshot().and_then(|file| read(&file, &|| clock.now().mono >= end));
             drop(turn);
             made
@@ -145,6 +208,16 @@ impl Handle {
         }
     }
 
+    /// Copies the data file to `path`, which nothing has yet, and reads the copy back. It goes on
+    /// though nobody waits for it.
+    ///
+    /// # Errors
+    /// [`BackupError`] when there is no such copy.
+    pub async fn backup(&self, path: PathBuf) -> Result<BackedUp, BackupError> {
+        let answer = self.backups.order(path)?;
+        answer.await.unwrap_or(Err(BackupError::Stopping))
+    }
+
     /// The newest figures.
     #[must_use]
     pub fn live(&self) -> Arc<Live> {
@@ -155,9 +228,11 @@ impl Handle {
     #[must_use]
     pub fn health(&self) -> Health {
         let committed = Mono(self.committed.load(Ordering::Relaxed));
+        let shutting_down = self.inbox.phase() > Phase::Running;
         Health {
             last_commit_age: self.clock.now().mono.since(committed),
-            shutting_down: self.inbox.phase() > Phase::Running,
+            shutting_down,
+            claiming: !shutting_down && self.live.borrow().claims == Claims::Running,
             ingest_queue_full: self.inbox.is_full(),
         }
     }
@@ -175,6 +250,8 @@ impl Handle {
             commit_seconds: seconds,
             commit_operations: operations,
             store_bytes: file_bytes,
+            oldest_read: self.reads.oldest(self.clock.now().mono),
+            last_backup: self.backups.last_success(),
             region,
             now: self.now(),
         }
@@ -196,6 +273,7 @@ fn refused(refusal: Refusal<()>) -> Unavailable {
     match refusal {
         Refusal::Full(()) => Unavailable::QueueFull { retry_after: QUEUE_RETRY_AFTER },
         Refusal::Stopping(()) => Unavailable::ShuttingDown,
+        Refusal::Held(()) => Unavailable::BackupHold,
         Refusal::Closed => Unavailable::Stopped,
     }
 }

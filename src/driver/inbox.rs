@@ -9,9 +9,12 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::clock::Clock;
+use super::hold::Hold;
 use crate::engine::command::{
-    AcceptBatch, Accepted, Answer, Batch, Command, CommandError, Done, Query, Rejected, Report,
+    AcceptBatch, Accepted, Answer, Batch, ClaimsSet, Command, CommandError, Done, Query, Rejected, Report,
 };
+use crate::time::Mono;
 
 /// Operator commands that may wait: a person or a script, one at a time.
 const MAX_COMMANDS: usize = 256;
@@ -34,6 +37,7 @@ pub(super) struct Replies {
     pub(super) commands: Vec<oneshot::Sender<Result<Done, CommandError>>>,
     pub(super) accepts: Vec<oneshot::Sender<Accepts>>,
     pub(super) answers: Vec<oneshot::Sender<Answer>>,
+    pub(super) claims: Vec<oneshot::Sender<ClaimsSet>>,
 }
 
 impl Replies {
@@ -43,14 +47,20 @@ impl Replies {
         accepts: Vec<Accepts>,
         commands: Vec<Result<Done, CommandError>>,
         answers: Vec<Answer>,
+        claims: Option<ClaimsSet>,
     ) {
         self.accepts.into_iter().zip(accepts).for_each(|(to, reply)| drop(to.send(reply)));
         self.commands.into_iter().zip(commands).for_each(|(to, reply)| drop(to.send(reply)));
         self.answers.into_iter().zip(answers).for_each(|(to, reply)| drop(to.send(reply)));
+        for (to, reply) in self.claims.into_iter().zip(claims.into_iter().cycle()) {
+            // Whoever asked may have left.
+            let _left = to.send(reply);
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.accepts.is_empty() && self.commands.is_empty() && self.answers.is_empty()
+        let orders = self.commands.is_empty() && self.claims.is_empty();
+        self.accepts.is_empty() && orders && self.answers.is_empty()
     }
 }
 
@@ -69,6 +79,8 @@ pub(super) enum Phase {
 pub(super) struct Inbox {
     queues: Mutex<Queues>,
     bell: Condvar,
+    /// While it stands nothing more is taken from producers.
+    pub(super) hold: Hold,
 }
 
 #[derive(Default)]
@@ -76,6 +88,7 @@ struct Queues {
     reports: Vec<Report>,
     commands: VecDeque<(Command, oneshot::Sender<Result<Done, CommandError>>)>,
     queries: VecDeque<(Query, oneshot::Sender<Answer>)>,
+    claims: Vec<(bool, oneshot::Sender<ClaimsSet>)>,
     ingest: VecDeque<(AcceptBatch, oneshot::Sender<Accepts>)>,
     items: usize,
     bytes: usize,
@@ -91,6 +104,8 @@ struct Queues {
 pub(super) enum Refusal<T> {
     Full(T),
     Stopping(T),
+    /// A hold stands: it may be brought again when it has ended.
+    Held(T),
     Closed,
 }
 
@@ -121,6 +136,22 @@ impl Inbox {
         Ok(())
     }
 
+    /// Whether anything is to be claimed: in one step the last word counts for all.
+    pub(super) fn set_claims(
+        &self,
+        running: bool,
+        reply: oneshot::Sender<ClaimsSet>,
+    ) -> Result<(), Refusal<()>> {
+        let mut queues = self.lock();
+        queues.admit(())?;
+        if queues.claims.len() >= MAX_COMMANDS {
+            return Err(Refusal::Full(()));
+        }
+        queues.claims.push((running, reply));
+        self.ring(queues);
+        Ok(())
+    }
+
     pub(super) fn query(&self, query: Query, reply: oneshot::Sender<Answer>) -> Result<(), Refusal<()>> {
         let mut queues = self.lock();
         if queues.closed {
@@ -141,6 +172,9 @@ impl Inbox {
     ) -> Result<(), Refusal<AcceptBatch>> {
         let mut queues = self.lock();
         let batch = queues.admit(batch)?;
+        if self.hold.is_on() {
+            return Err(Refusal::Held(batch));
+        }
         let (items, bytes) = (batch.len(), weight(&batch));
         let fits = queues.items + items <= MAX_INGEST && queues.bytes + bytes <= MAX_INGEST_BYTES;
         if !fits && queues.items > 0 {
@@ -167,7 +201,26 @@ impl Inbox {
     pub(super) fn stop(&self, cut: bool) {
         let mut queues = self.lock();
         queues.phase = queues.phase.max(if cut { Phase::Cutting } else { Phase::Stopping });
+        self.hold.end();
         self.ring(queues);
+    }
+
+    /// Begins a hold. It is heard when the engine stands still, with nothing from producers waiting.
+    pub(super) fn hold(&self, until: Mono) -> oneshot::Receiver<()> {
+        let queues = self.lock();
+        let heard = self.hold.begin(until);
+        self.ring(queues);
+        heard
+    }
+
+    /// Where the engine's thread stands still during a hold, if there is one; what was taken in
+    /// before is done first.
+    pub(super) fn stand(&self, clock: &Clock) -> bool {
+        let stands = self.hold.is_on() && self.lock().ingest.is_empty();
+        if stands {
+            self.hold.stand(clock);
+        }
+        stands
     }
 
     /// Nothing is answered any more: what waits hears it now.
@@ -176,13 +229,14 @@ impl Inbox {
         queues.closed = true;
         queues.commands.clear();
         queues.queries.clear();
+        queues.claims.clear();
         queues.ingest.clear();
     }
 
     /// Waits until there is something to do, at the longest for `longest`, and takes it.
     pub(super) fn take(&self, longest: Duration, phase: Phase) -> (Batch, Replies, Phase) {
         let mut queues = self.lock();
-        if queues.is_empty() && queues.phase == phase {
+        if queues.is_empty() && queues.phase == phase && !self.hold.is_on() {
             queues.waiting = true;
             let waited = self.bell.wait_timeout(queues, longest);
             queues = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -216,7 +270,7 @@ impl Queues {
     }
 
     fn is_empty(&self) -> bool {
-        let commands = self.commands.is_empty() && self.queries.is_empty();
+        let commands = self.commands.is_empty() && self.queries.is_empty() && self.claims.is_empty();
         self.reports.is_empty() && commands && self.ingest.is_empty()
     }
 
@@ -226,6 +280,10 @@ impl Queues {
         for (command, reply) in self.commands.drain(..) {
             batch.commands.push(command);
             replies.commands.push(reply);
+        }
+        for (running, reply) in self.claims.drain(..) {
+            batch.claims = Some(running);
+            replies.claims.push(reply);
         }
         let queries = self.queries.len().min(MAX_QUERIES);
         for (query, reply) in self.queries.drain(..queries) {
@@ -275,6 +333,7 @@ mod tests {
         inbox.accept(batch(items, bytes), oneshot::channel().0).map_err(|refusal| match refusal {
             Refusal::Full(_) => "full",
             Refusal::Stopping(_) => "stopping",
+            Refusal::Held(_) => "held",
             Refusal::Closed => "closed",
         })
     }
@@ -306,6 +365,23 @@ mod tests {
         let inbox = Inbox::default();
         assert_eq!(put(&inbox, 1, 9 << 20), Ok(()));
         assert_eq!(inbox.take(Duration::ZERO, Phase::Running).0.accepts.len(), 1);
+    }
+
+    #[test]
+    fn a_hold_is_heard_when_what_was_taken_in_is_done() {
+        let (inbox, clock) = (Inbox::default(), Clock::start());
+        assert_eq!(put(&inbox, 1, 1), Ok(()));
+        let mut heard = inbox.hold(Mono(1));
+        assert_eq!(put(&inbox, 1, 1), Err("held"));
+        inbox.stand(&clock);
+        assert!(heard.try_recv().is_err(), "there is still something to be done");
+        assert_eq!(inbox.take(Duration::ZERO, Phase::Running).0.accepts.len(), 1);
+        inbox.stand(&clock);
+        assert!(!inbox.hold.is_on(), "its time is over");
+        assert_eq!(put(&inbox, 1, 1), Ok(()));
+        drop(inbox.hold(Mono(u64::MAX)));
+        inbox.stop(false);
+        assert!(!inbox.hold.is_on(), "a stop ends it");
     }
 
     #[test]

@@ -3,12 +3,15 @@
 //! It gathers what comes in, calls `step`, and hands out what the step made true. It decides
 //! nothing. It owes the engine one report for each dispatch, whatever happens to the task.
 
+pub mod backup;
 pub mod clock;
 mod commits;
 mod courier;
 pub mod handle;
+mod hold;
 mod inbox;
 mod run;
+mod snapshots;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +25,7 @@ use crate::sender::Sender;
 use crate::store::{Owner, StoreError};
 use crate::time::Timestamp;
 
+use backup::{Backups, Plan, Reads};
 use clock::Clock;
 use commits::Commits;
 use courier::Courier;
@@ -49,11 +53,14 @@ pub struct Custody {
     pub owner: Owner,
     /// When this run began.
     pub run: Timestamp,
+    /// The rolling snapshots, unless there are none.
+    pub backups: Option<Plan>,
 }
 
 /// A running engine. It goes on until [`Driver::stop`] has been heard and obeyed.
 pub struct Driver {
     inbox: Arc<Inbox>,
+    backups: Arc<Backups>,
     ended: oneshot::Receiver<Result<(), StoreError>>,
     thread: std::thread::JoinHandle<()>,
 }
@@ -74,7 +81,17 @@ pub fn start(
     let (live, picture) = watch::channel(engine.live(clock.now()));
     let committed = Arc::new(AtomicU64::new(clock.now().mono.0));
     let commits = Arc::new(Commits::default());
+    let reads = Arc::new(Reads::default());
+    let source = backup::Source {
+        reader: engine.reader(),
+        reads: Arc::clone(&reads),
+        clock: clock.clone(),
+        data: custody.path.clone(),
+    };
+    let backups = Backups::start(source, custody.backups.clone());
     let handle = Handle {
+        backups: Arc::clone(&backups),
+        reads,
         inbox: Arc::clone(&inbox),
         reader: engine.reader(),
         readers: Arc::new(Semaphore::new(READERS)),
@@ -92,7 +109,7 @@ pub fn start(
     let work = run::Work { inbox: inbound, courier, custody, clock, live, runtime, committed, commits };
     let thread = std::thread::Builder::new().name("engine".to_owned());
     let thread = thread.spawn(move || drop(end.send(work.run(engine)))).expect("a thread at start");
-    (Driver { inbox, ended, thread }, handle)
+    (Driver { inbox, backups, ended, thread }, handle)
 }
 
 impl Driver {
@@ -107,6 +124,7 @@ impl Driver {
     /// Takes nothing more in and claims nothing more; what is out may end.
     pub fn stop(&self) {
         self.inbox.stop(false);
+        self.backups.stop();
     }
 
     /// Cuts what is still out: each attempt is reported as interrupted.

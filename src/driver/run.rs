@@ -55,6 +55,7 @@ impl Work {
         let mut watch = Watch { file_bytes: 0, looked_at: Mono(0), beat_at: None };
         let mut phase = Phase::Running;
         loop {
+            self.stand();
             let longest = self.clock.until(engine.next_wakeup());
             let (mut batch, replies, heard) = self.inbox.take(longest, phase);
             if heard != phase {
@@ -69,6 +70,13 @@ impl Work {
             if phase > Phase::Running && engine.slots().1 == 0 {
                 return Ok(());
             }
+        }
+    }
+
+    /// Stands still during a hold. Its end is no sign of a stuck engine.
+    fn stand(&self) {
+        if self.inbox.stand(&self.clock) {
+            self.committed.store(self.clock.now().mono.0, Ordering::Relaxed);
         }
     }
 
@@ -105,7 +113,7 @@ impl Work {
         }
         if watch.beat_at.is_none_or(|last| now.mono.since(last) >= OWNER_HEARTBEAT) {
             watch.beat_at = Some(now.mono);
-            let Custody { path, host, owner, run } = &self.custody;
+            let Custody { path, host, owner, run, .. } = &self.custody;
             if let Err(error) = owner.heartbeat(path, host, *run, now.wall) {
                 tracing::warn!(%error, "owner note not written: the next open checks the whole file");
             }
@@ -119,7 +127,7 @@ impl Work {
         }
         self.courier.carry(step.dispatches, step.cuts);
         if !replies.is_empty() {
-            self.runtime.spawn(replies.send(step.accepts, step.commands, step.answers));
+            self.runtime.spawn(replies.send(step.accepts, step.commands, step.answers, step.claims));
         }
         if let Some(live) = step.live {
             self.live.send_replace(live);
@@ -131,7 +139,7 @@ impl Work {
 
     fn close(&self, engine: Engine) -> Result<(), StoreError> {
         engine.close(self.clock.now())?;
-        let Custody { path, host, owner, run } = &self.custody;
+        let Custody { path, host, owner, run, .. } = &self.custody;
         if let Err(error) = owner.closed(path, host, *run) {
             tracing::warn!(%error, "owner note not written: the next open checks the whole file");
         }

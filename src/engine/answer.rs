@@ -5,6 +5,7 @@ use super::command::{Answer, Query};
 use super::{Core, MAX_BODIES_OUT};
 use crate::model::{DestNo, Lane};
 use crate::schedule::Standing;
+use crate::store::Claims;
 use crate::time::Now;
 
 impl Core {
@@ -21,6 +22,7 @@ impl Core {
             Query::Standing(no, lane) => Answer::Standing {
                 gate: self.schedule.view(*no, now).map(Box::new),
                 standing: self.standing(*no, *lane),
+                claims: self.claims,
             },
             Query::Destinations(order, span) => Answer::Destinations(self.ranked(*order, *span, now)),
             Query::Tenants(order, span) => Answer::Tenants(self.ranked_tenants(*order, *span, now)),
@@ -29,6 +31,9 @@ impl Core {
 
     /// What of the server keeps a lane back: memory for bodies is the engine's own bound.
     fn standing(&self, no: DestNo, lane: Lane) -> Standing {
+        if self.claims != Claims::Running {
+            return Standing::Stopped;
+        }
         let standing = self.schedule.standing(no, lane);
         let full = self.bodies_out >= MAX_BODIES_OUT;
         if full && standing != Standing::Stopped { Standing::Bodies } else { standing }

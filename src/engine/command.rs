@@ -10,7 +10,7 @@ use crate::engine::rank::{DestinationOrder, DestinationRow, Ranked, Span, Tenant
 use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Lane, Name, NewDelivery};
 use crate::outcome::Outcome;
 use crate::schedule::{GateView, Standing};
-use crate::store::{DeliveryView, DestinationView};
+use crate::store::{Claims, DeliveryView, DestinationView};
 use crate::time::{Millis, Timestamp};
 
 /// Everything that has come in since the last step. Replies stand in the same order.
@@ -18,6 +18,8 @@ use crate::time::{Millis, Timestamp};
 pub struct Batch {
     pub reports: Vec<Report>,
     pub commands: Vec<Command>,
+    /// The last word of the operators on whether anything is claimed.
+    pub claims: Option<bool>,
     pub accepts: Vec<AcceptBatch>,
     pub queries: Vec<Query>,
     /// Length of the file, as the driver last saw it.
@@ -46,6 +48,8 @@ pub struct Step {
     pub commands: Vec<Result<Done, CommandError>>,
     pub accepts: Vec<Vec<Result<Accepted, Rejected>>>,
     pub answers: Vec<Answer>,
+    /// Whether anything is claimed, when that was ordered.
+    pub claims: Option<ClaimsSet>,
     pub dispatches: Vec<Dispatch>,
     /// Leases that ended without their report: their tasks are to be cut.
     pub cuts: Vec<(DeliveryId, u64)>,
@@ -152,6 +156,13 @@ pub enum Done {
     Delivery(Box<DeliveryView>),
 }
 
+/// Whether deliveries are claimed, as it is on disk, and how many attempts are out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimsSet {
+    pub running: bool,
+    pub leases_held: usize,
+}
+
 /// A command that changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
@@ -214,7 +225,7 @@ pub enum Query {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     Gates(Vec<Option<GateView>>),
-    Standing { gate: Option<Box<GateView>>, standing: Standing },
+    Standing { gate: Option<Box<GateView>>, standing: Standing, claims: Claims },
     Destinations(Ranked<DestinationRow>),
     Tenants(Ranked<TenantRow>),
 }

@@ -7,7 +7,7 @@ use crate::delivery::{Attempt, Lease, State};
 use crate::model::DestinationState;
 use crate::outcome::{Ending, HoldReason, NextReason};
 use crate::schedule::{BreakerState, GateView, Standing};
-use crate::store::{DeliveryView, DestinationView};
+use crate::store::{Claims, DeliveryView, DestinationView};
 use crate::time::Timestamp;
 
 /// Where the delivery stands, in one word.
@@ -103,6 +103,8 @@ pub struct Surroundings<'a> {
     pub gate: Option<&'a GateView>,
     /// What of the server keeps its lane back.
     pub standing: Standing,
+    /// Who stopped all claims, if they are.
+    pub claims: Claims,
     /// What waits in front of it.
     pub ahead: usize,
 }
@@ -120,7 +122,7 @@ pub fn explain(view: &DeliveryView, around: &Surroundings<'_>, now: Timestamp) -
             blocked_by.extend(held(view, around.gate, now));
             blocked_by.extend(around.gate.and_then(|gate| gated(around.destination, gate, now)));
             // Whose turn it is matters only to what could go out.
-            blocked_by.extend(kept_back(around.standing, blocked_by.is_empty()));
+            blocked_by.extend(kept_back(around.standing, around.claims, blocked_by.is_empty()));
             waiting(view, blocked_by, around.ahead, now)
         }
     }
@@ -289,11 +291,9 @@ fn at_limit(destination: Option<&DestinationView>, gate: &GateView) -> Option<Bl
 }
 
 /// What of the server keeps it back, if nothing else does; stopped claims do so in any case.
-fn kept_back(standing: Standing, is_next: bool) -> Option<Blocked> {
+fn kept_back(standing: Standing, claims: Claims, is_next: bool) -> Option<Blocked> {
     let (kind, detail) = match standing {
-        Standing::Stopped => {
-            (BlockKind::ClaimsStopped, "the server is stopping and starts no more requests".to_owned())
-        }
+        Standing::Stopped => (BlockKind::ClaimsStopped, claims.detail().to_owned()),
         _ if !is_next => return None,
         Standing::Free => return None,
         Standing::TenantShare { ahead } => (BlockKind::TenantShare, tenants_ahead(ahead)),

@@ -10,6 +10,7 @@ use crate::delivery::{Attempt, Delivery, Lease, State};
 use crate::model::{ClassNo, MAX_CLASSES, Name};
 use crate::outcome::{Asked, AttemptResult, Clamped, Ending, RetryAfter};
 use crate::schedule::Recovered;
+use crate::store::Claims;
 use crate::time::{Millis, Mono, Now, Timestamp};
 
 /// Rates are over the last ten seconds, sampled once a second.
@@ -36,8 +37,9 @@ pub struct Live {
     pub at: Timestamp,
     pub step: u64,
     pub counting: bool,
-    /// False once a stop has begun.
+    /// False once a stop has begun, and while claims are stopped.
     pub claiming: bool,
+    pub claims: Claims,
     pub slots: u32,
     pub in_flight: u32,
     pub accepted_per_second: f64,
@@ -62,6 +64,7 @@ impl Live {
             step: 0,
             counting: true,
             claiming: false,
+            claims: Claims::Running,
             slots: 0,
             in_flight: 0,
             accepted_per_second: 0.0,

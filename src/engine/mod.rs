@@ -33,7 +33,7 @@ use crate::delivery::{Delivery, Lease};
 use crate::model::{DeliveryId, Name};
 use crate::policy::Policy;
 use crate::schedule::{Schedule, Slot};
-use crate::store::{Commit, DeliveryView, Store, StoreError, Writing};
+use crate::store::{Claims, Commit, DeliveryView, Store, StoreError, Writing};
 use crate::time::{Millis, Mono, Now, Timestamp};
 
 use accept::Accepting;
@@ -126,6 +126,8 @@ struct Core {
     /// Something has changed since then.
     unpublished: bool,
     clock: Clock,
+    /// Whether deliveries may be claimed, as it stands in the file.
+    claims: Claims,
 }
 
 /// An attempt that is out.
@@ -289,10 +291,15 @@ impl Core {
             let done = work.command(command)?;
             work.out.commands.push(done);
         }
+        if let Some(running) = batch.claims {
+            work.set_claims(running)?;
+        }
         work.find_lanes()?;
         work.sweep()?;
         work.accept_all(batch.accepts)?;
-        work.claim_all()?;
+        if work.core.claims == Claims::Running {
+            work.claim_all()?;
+        }
         work.place_fresh()?;
         work.write_gates()?;
         let out = work.out;
@@ -304,7 +311,10 @@ impl Core {
 
     /// True when a transaction is worth opening.
     fn has_work(&self, now: Now, batch: &Batch) -> bool {
-        let came_in = !batch.reports.is_empty() || !batch.commands.is_empty() || !batch.accepts.is_empty();
+        let came_in = !batch.reports.is_empty()
+            || batch.claims.is_some()
+            || !batch.commands.is_empty()
+            || !batch.accepts.is_empty();
         came_in || self.next_work() <= now.mono
     }
 
@@ -326,7 +336,7 @@ impl Core {
 
     /// True when there may be something to claim, and room for its body.
     fn can_claim(&self) -> bool {
-        self.schedule.is_ready() && self.bodies_out < MAX_BODIES_OUT
+        self.claims == Claims::Running && self.schedule.is_ready() && self.bodies_out < MAX_BODIES_OUT
     }
 
     fn commit_kind(&self, now: Now, file_bytes: u64) -> Commit {

@@ -112,6 +112,7 @@ fn core(
         last_publish: None,
         unpublished: true,
         clock: Clock { last: now, base: now, proven_at, steps: 0 },
+        claims: run.claims,
     })
 }
 

@@ -7,6 +7,7 @@ use super::live::{ClassLive, DestinationsLive, Live};
 use super::{Core, PUBLISH_EVERY};
 use crate::model::ClassNo;
 use crate::schedule::Survey;
+use crate::store::Claims;
 use crate::time::{Mono, Now};
 
 impl Core {
@@ -47,7 +48,8 @@ impl Core {
             at: now.wall,
             step: self.step,
             counting: self.sweeps.counting(),
-            claiming: self.schedule.is_claiming(),
+            claiming: self.schedule.is_claiming() && self.claims == Claims::Running,
+            claims: self.claims,
             slots,
             in_flight,
             accepted_per_second: rates.accepted,

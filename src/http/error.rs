@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::delivery::Refused;
 use crate::driver::Unavailable;
 use crate::engine::command::{CommandError, Rejected};
+use crate::store::BackupError;
 use crate::time::Millis;
 
 /// How long a client is asked to wait where nothing better is known.
@@ -49,6 +50,10 @@ pub enum Code {
     PayloadErased,
     QueueFull,
     ShuttingDown,
+    BackupExists,
+    BackupRunning,
+    BackupFailed,
+    BackupHold,
     Damaged,
     Internal,
 }
@@ -109,6 +114,10 @@ impl Code {
             Code::PayloadErased => ("payload_erased", S::CONFLICT, "The body is no longer there"),
             Code::QueueFull => ("queue_full", S::SERVICE_UNAVAILABLE, "There is no room now"),
             Code::ShuttingDown => ("shutting_down", S::SERVICE_UNAVAILABLE, "The server is stopping"),
+            Code::BackupExists => ("backup_exists", S::CONFLICT, "There is a file of this name"),
+            Code::BackupRunning => ("backup_running", S::CONFLICT, "Another backup is running"),
+            Code::BackupHold => ("backup_hold", S::SERVICE_UNAVAILABLE, "Commits are held back"),
+            Code::BackupFailed => ("backup_failed", S::INTERNAL_SERVER_ERROR, "There is no backup"),
             Code::Damaged => ("damaged", S::INTERNAL_SERVER_ERROR, "What is on disk for it is damaged"),
             Code::Internal => ("internal", S::INTERNAL_SERVER_ERROR, "The request failed inside the server"),
         }
@@ -231,10 +240,11 @@ impl From<Unavailable> for Problem {
     fn from(why: Unavailable) -> Problem {
         let (code, wait) = match why {
             Unavailable::QueueFull { retry_after } => (Code::QueueFull, retry_after),
+            Unavailable::BackupHold => (Code::BackupHold, RETRY_AFTER_DEFAULT),
             Unavailable::ShuttingDown | Unavailable::Stopped => (Code::ShuttingDown, RETRY_AFTER_DEFAULT),
         };
         let detail = match why {
-            Unavailable::QueueFull { .. } | Unavailable::ShuttingDown => {
+            Unavailable::QueueFull { .. } | Unavailable::ShuttingDown | Unavailable::BackupHold => {
                 format!("{why}; nothing was stored, send it again")
             }
             Unavailable::Stopped => {
@@ -242,6 +252,24 @@ impl From<Unavailable> for Problem {
             }
         };
         Problem { retry_after: Some(wait), ..Problem::new(code, detail) }
+    }
+}
+
+impl From<BackupError> for Problem {
+    fn from(why: BackupError) -> Problem {
+        let code = match why {
+            BackupError::Exists { .. } => Code::BackupExists,
+            BackupError::Running => Code::BackupRunning,
+            BackupError::Stopping => Code::ShuttingDown,
+            BackupError::Io { .. }
+            | BackupError::NoRoom { .. }
+            | BackupError::Grew { .. }
+            | BackupError::Source(_)
+            | BackupError::Target(_)
+            | BackupError::Damaged { .. }
+            | BackupError::Unreadable(_) => Code::BackupFailed,
+        };
+        Problem::new(code, why.to_string())
     }
 }
 

@@ -27,6 +27,8 @@ fn scrape(places: usize) -> Scrape {
     };
     let (empty, histogram) = (Live::empty(), Histogram::new(&[1.0].into()));
     Scrape {
+        oldest_read: Millis(1_500),
+        last_backup: Some(Timestamp(1_700_000_000_000)),
         live: Live {
             classes: ClassSettings::first().into_iter().map(class).collect(),
             watched: (0..places).map(watched).collect(),

@@ -64,7 +64,10 @@ pub enum BackupError {
 fn source(error: impl Into<StoreError>) -> BackupError {
     match error.into() {
         StoreError::Closed => BackupError::Stopping,
-        other => BackupError::Source(other),
+        other @ (StoreError::Redb(_)
+        | StoreError::Damaged { .. }
+        | StoreError::ClassesFull { .. }
+        | StoreError::Contradiction(_)) => BackupError::Source(other),
     }
 }
 

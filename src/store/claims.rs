@@ -19,17 +19,19 @@ pub enum Claims {
 impl Claims {
     const ALL: [Claims; 4] = [Claims::Running, Claims::Stopped, Claims::Restored, Claims::Moved];
 
-    /// Why nothing is sent, for people; None while claims run.
+    /// Why nothing is claimed, for people: where claims run it is because the process ends.
     #[must_use]
-    pub fn reason(self) -> Option<&'static str> {
+    pub fn detail(self) -> &'static str {
         match self {
-            Claims::Running => None,
-            Claims::Stopped => Some("an operator stopped all claims"),
-            Claims::Restored => Some(
+            Claims::Running => "the server is stopping and starts no more requests",
+            Claims::Stopped => "an operator stopped all claims; claims start ends that",
+            Claims::Restored => {
                 "the file was restored from a backup, and what was sent since that was taken would be sent \
-                 again",
-            ),
-            Claims::Moved => Some("the file was last served on another host, which may serve it still"),
+                 again; claims start ends that"
+            }
+            Claims::Moved => {
+                "the file was last served on another host, which may serve it still; claims start ends that"
+            }
         }
     }
 

@@ -108,7 +108,10 @@ fn reopen(path: &Path) -> Result<Database, OpenError> {
 fn compaction(path: &Path, error: CompactionError) -> OpenError {
     match error {
         CompactionError::Storage(error) => open::from_redb(path, redb::DatabaseError::Storage(error)),
-        other => {
+        other @ (CompactionError::PersistentSavepointExists
+        | CompactionError::EphemeralSavepointExists
+        | CompactionError::TransactionInProgress
+        | _) => {
             OpenError::NotOurs { path: path.to_owned(), problem: format!("cannot be compacted ({other})") }
         }
     }

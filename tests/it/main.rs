@@ -4,6 +4,7 @@
 mod sim;
 
 mod api;
+mod backup;
 mod cases;
 mod cli;
 mod config;

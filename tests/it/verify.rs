@@ -158,9 +158,9 @@ async fn what_is_wrong_is_said() {
         let problems = told["problems"].to_string();
         assert!(problems.contains(part), "{part:?} is not in: {problems}");
     };
-    check("cannot be read", &|txn| flip::<u128>(txn, "deliveries"));
-    check("missing or damaged", &|txn| flip::<(u128, u16)>(txn, "payloads"));
-    check("destination 0 cannot be read", &|txn| flip::<u32>(txn, "destinations"));
+    check("cannot be read", &|txn| flip::<u128>(txn, "deliveries", true));
+    check("missing or damaged", &|txn| flip::<(u128, u16)>(txn, "payloads", true));
+    check("destination 0 cannot be read", &|txn| flip::<u32>(txn, "destinations", true));
     check("has due row false and lease false", &|txn| {
         let name: redb::TableDefinition<(u32, u8, u64, u128), (u32, u32)> = redb::TableDefinition::new("due");
         txn.open_table(name).unwrap().pop_first().unwrap();
@@ -184,11 +184,12 @@ async fn what_is_wrong_is_said() {
     });
 }
 
-/// Flips a bit of the first value of a table.
-fn flip<K: redb::Key + 'static>(txn: &redb::WriteTransaction, name: &str) {
+/// Flips a bit of the first value of a table, or of the last.
+pub(crate) fn flip<K: redb::Key + 'static>(txn: &redb::WriteTransaction, name: &str, first: bool) {
     let name: redb::TableDefinition<K, &[u8]> = redb::TableDefinition::new(name);
     let mut table = txn.open_table(name).unwrap();
-    let (key, value) = table.pop_first().unwrap().unwrap();
+    let row = if first { table.pop_first() } else { table.pop_last() };
+    let (key, value) = row.unwrap().unwrap();
     let mut bytes = value.value().to_vec();
     let half = bytes.len() / 2;
     bytes[half] ^= 1;

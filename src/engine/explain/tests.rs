@@ -27,7 +27,11 @@ fn case(change: impl FnOnce(&mut Case)) -> Explanation {
     change(&mut case);
     let Case { view, destination, gate, standing, ahead } = &case;
     let (destination, gate) = (destination.as_ref(), gate.as_ref());
-    explain(view, &Surroundings { destination, gate, standing: *standing, ahead: *ahead }, T0)
+    explain(
+        view,
+        &Surroundings { destination, gate, standing: *standing, claims: Claims::Running, ahead: *ahead },
+        T0,
+    )
 }
 
 fn later(ms: u64) -> Timestamp {

@@ -18,7 +18,7 @@ use crate::http::query::{self, Query, value, word};
 use crate::model::{DeliveryId, DestNo};
 use crate::outcome::{AttemptResult, Ending};
 use crate::schedule::{GateView, Standing};
-use crate::store::{Between, Cursor, DeliveryView, DestinationView, Filter, Order, Shown};
+use crate::store::{Between, Claims, Cursor, DeliveryView, DestinationView, Filter, Order, Shown};
 
 /// Entries of a page, unless the request says otherwise.
 pub const LIMIT_DEFAULT: u64 = 50;
@@ -144,17 +144,22 @@ pub async fn explained(State(app): State<Arc<App>>, Id(id): Id, uri: Uri) -> Ans
     query::none(&uri)?;
     let id = read_id(&id)?;
     let (view, destination, ahead) = found(&app, id).await?;
-    let (gate, standing) = standing(&app, &view).await?;
+    let (gate, standing, claims) = standing(&app, &view).await?;
     let (destination, gate) = (destination.as_ref(), gate.as_deref());
-    let around = Surroundings { destination, gate, standing, ahead };
+    let around = Surroundings { destination, gate, standing, claims, ahead };
     Ok(ok(&ExplanationObject::of(&explain(&view, &around, app.handle.now()))))
 }
 
+/// Its gate, what of the server keeps it back, and whether claims run.
+type Stands = (Option<Box<GateView>>, Standing, Claims);
+
 /// The live side of a delivery's destination, and what of the server keeps its lane back.
-async fn standing(app: &App, view: &DeliveryView) -> Result<(Option<Box<GateView>>, Standing), Problem> {
-    let DeliveryState::Waiting { lane, .. } = view.delivery.state else { return Ok((None, Standing::Free)) };
+async fn standing(app: &App, view: &DeliveryView) -> Result<Stands, Problem> {
+    let DeliveryState::Waiting { lane, .. } = view.delivery.state else {
+        return Ok((None, Standing::Free, Claims::Running));
+    };
     match app.handle.query(Asked::Standing(view.delivery.destination, lane)).await? {
-        Answer::Standing { gate, standing } => Ok((gate, standing)),
+        Answer::Standing { gate, standing, claims } => Ok((gate, standing, claims)),
         Answer::Gates(_) | Answer::Destinations(_) | Answer::Tenants(_) => Err(another_answer()),
     }
 }

@@ -59,7 +59,7 @@ struct ForecastObject {
 impl<'a> StatsObject<'a> {
     /// The figures; ages are those at `now`, so that a stuck engine shows.
     #[must_use]
-    pub fn of(live: &'a Live, region: &'a Name, stopping: bool, now: Timestamp) -> StatsObject<'a> {
+    pub fn of(live: &'a Live, region: &'a Name, claiming: bool, now: Timestamp) -> StatsObject<'a> {
         let class = |class: &'a ClassLive| (class.name.as_str(), ClassObject::of(class, now));
         let first = Timestamp(live.at.0 / 1_000 * 1_000);
         let minutes = live.forecast.iter().scan(first, |from, due| {
@@ -69,7 +69,7 @@ impl<'a> StatsObject<'a> {
         StatsObject {
             at: Text(live.at),
             region: region.as_str(),
-            claims: if stopping { "stopped" } else { "running" },
+            claims: if claiming { "running" } else { "stopped" },
             counting: live.counting,
             slots: SlotsObject { total: live.slots, in_flight: live.in_flight },
             accepted_per_second: rounded(live.accepted_per_second),
@@ -225,7 +225,7 @@ impl ReadyObject {
             store: if stale { "no_recent_commit" } else { "ok" },
             disk: "not_checked",
             ingest,
-            claims: if health.shutting_down { "stopped" } else { "running" },
+            claims: if health.claiming { "running" } else { "stopped" },
             clock: "not_checked",
         };
         ReadyObject { ready: !stale && ingest == "ok", checks }

@@ -10,6 +10,7 @@ fn live() -> Live {
         step: 9,
         counting: false,
         claiming: true,
+        claims: crate::store::Claims::Running,
         slots: 4096,
         in_flight: 3,
         accepted_per_second: 1.5,
@@ -37,7 +38,7 @@ fn live() -> Live {
 #[test]
 fn the_totals() {
     let (live, region) = (live(), name("eu"));
-    let stats = StatsObject::of(&live, &region, false, T0.plus(Millis(62_000)));
+    let stats = StatsObject::of(&live, &region, true, T0.plus(Millis(62_000)));
     insta::assert_snapshot!(serde_json::to_string_pretty(&stats).unwrap());
 }
 
@@ -52,10 +53,16 @@ fn readiness() {
             "{health:?}"
         );
     };
-    let good = Health { last_commit_age: COMMIT_AGE_LIMIT, shutting_down: false, ingest_queue_full: false };
+    let good = Health {
+        last_commit_age: COMMIT_AGE_LIMIT,
+        shutting_down: false,
+        claiming: true,
+        ingest_queue_full: false,
+    };
     check(good, true, true, "ok");
     check(Health { last_commit_age: Millis(30_001), ..good }, false, false, "ok");
     check(Health { shutting_down: true, ..good }, true, false, "shutting_down");
+    check(Health { claiming: false, ..good }, true, true, "ok");
     check(Health { ingest_queue_full: true, ..good }, true, false, "queue_full");
 }
 

@@ -1,0 +1,92 @@
+//! The hold: for a while no step is made, so that the operator's own copy of the file is whole.
+//!
+//! The engine's thread stands still between two steps; with a step nothing is half written. What
+//! producers bring waits at the door, not in the queue. The hold ends by itself.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{oneshot, watch};
+
+use super::clock::Clock;
+use crate::time::Mono;
+
+/// Shared by the engine's thread and whoever holds it.
+pub(super) struct Hold {
+    state: Mutex<State>,
+    bell: Condvar,
+    /// True while producers are to wait.
+    shut: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct State {
+    until: Option<Mono>,
+    /// Who waits for the engine to stand still.
+    reached: Vec<oneshot::Sender<()>>,
+}
+
+impl Default for Hold {
+    fn default() -> Hold {
+        Hold { state: Mutex::default(), bell: Condvar::new(), shut: watch::Sender::new(false) }
+    }
+}
+
+impl Hold {
+    /// Begins a hold, or gives the one there is another end. It is heard once nothing is written.
+    pub(super) fn begin(&self, until: Mono) -> oneshot::Receiver<()> {
+        let (reached, heard) = oneshot::channel();
+        let mut state = self.lock();
+        state.until = Some(until);
+        state.reached.push(reached);
+        self.shut.send_replace(true);
+        self.bell.notify_all();
+        heard
+    }
+
+    /// Ends it; true when there was one.
+    pub(super) fn end(&self) -> bool {
+        let was = self.lock().end(&self.shut);
+        self.bell.notify_all();
+        was
+    }
+
+    /// True while a hold is wanted or stands.
+    pub(super) fn is_on(&self) -> bool {
+        *self.shut.borrow()
+    }
+
+    /// Producers wait here for the end of a hold.
+    pub(super) async fn open(&self) {
+        drop(self.shut.subscribe().wait_for(|shut| !shut).await);
+    }
+
+    /// The engine stands still here, between two steps, as long as there is a hold.
+    pub(super) fn stand(&self, clock: &Clock) {
+        let mut state = self.lock();
+        while let Some(until) = state.until {
+            let left = clock.until(until);
+            if left.is_zero() {
+                state.end(&self.shut);
+                tracing::info!("the hold has ended by itself");
+                return;
+            }
+            for waits in state.reached.drain(..) {
+                // Whoever asked may have left: the hold then ends by its time.
+                let _left = waits.send(());
+            }
+            state = self.bell.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn end(&mut self, shut: &watch::Sender<bool>) -> bool {
+        self.reached.clear();
+        shut.send_replace(false);
+        self.until.take().is_some()
+    }
+}

@@ -1,0 +1,110 @@
+//! What is ordered of the whole server: a backup, and whether anything is claimed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use serde::Serialize;
+
+use crate::engine::command::ClaimsSet;
+use crate::http::admin::{command_body, no_body};
+use crate::http::app::{Answered, App, answer, no_content, ok};
+use crate::http::dto::Text;
+use crate::http::error::Problem;
+use crate::http::fields::Fields;
+use crate::time::{Millis, Timestamp};
+
+/// Longer paths are no paths (PATH_MAX).
+const MAX_PATH: usize = 4_095;
+
+/// A hold lasts so long unless it says otherwise, and at most (API.md).
+const HOLD_DEFAULT: Millis = Millis(10_000);
+const HOLD_MAX: Millis = Millis(30_000);
+
+#[derive(Serialize)]
+struct HoldObject {
+    until: Text<Timestamp>,
+}
+
+#[derive(Serialize)]
+struct ClaimsObject {
+    claims: &'static str,
+    leases_held: usize,
+    /// Draining is not in this version.
+    fence: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct BackupObject<'a> {
+    path: &'a std::path::Path,
+    bytes: u64,
+    deliveries: u64,
+    took_ms: u64,
+}
+
+/// `POST /v1/claims/stop`.
+pub async fn stop_claims(State(app): State<Arc<App>>, request: Request) -> Answered {
+    set_claims(&app, request, false).await
+}
+
+/// `POST /v1/claims/start`.
+pub async fn start_claims(State(app): State<Arc<App>>, request: Request) -> Answered {
+    set_claims(&app, request, true).await
+}
+
+async fn set_claims(app: &App, request: Request, running: bool) -> Answered {
+    no_body(app, request).await?;
+    let ClaimsSet { running, leases_held } = app.handle.set_claims(running).await?;
+    let claims = if running { "running" } else { "stopped" };
+    Ok(ok(&ClaimsObject { claims, leases_held, fence: None }))
+}
+
+/// `POST /v1/backup`: answered when the copy is on disk and was read back.
+pub async fn copy(State(app): State<Arc<App>>, request: Request) -> Answered {
+    let (_, text) = command_body(&app, request).await?;
+    let mut fields = Fields::read(&text)?;
+    let path = path(&mut fields);
+    fields.finish(&[])?;
+    let path = path.ok_or_else(|| Problem::field("path", "required"))?;
+    let (copied, took) = app.handle.backup(path).await?;
+    let (path, bytes, deliveries) = (copied.path.as_path(), copied.bytes, copied.deliveries);
+    Ok(answer(StatusCode::CREATED, &BackupObject { path, bytes, deliveries, took_ms: took.0 }))
+}
+
+/// `POST /v1/backup/hold`: answered when nothing is being written any more.
+pub async fn hold(State(app): State<Arc<App>>, request: Request) -> Answered {
+    let (_, text) = command_body(&app, request).await?;
+    let mut fields = Fields::read(&text)?;
+    let ttl = fields.integer("ttl_ms", 1..=HOLD_MAX.0).map_or(HOLD_DEFAULT, Millis);
+    fields.finish(&[])?;
+    let until = app.handle.hold(ttl).await?;
+    Ok(ok(&HoldObject { until: Text(until) }))
+}
+
+/// `DELETE /v1/backup/hold`: also when there is none, for a script that ends late.
+pub async fn release(State(app): State<Arc<App>>, request: Request) -> Answered {
+    no_body(&app, request).await?;
+    if !app.handle.release() {
+        tracing::debug!("there was no hold to end");
+    }
+    Ok(no_content())
+}
+
+/// An absolute path: the client's folder is not the server's.
+fn path(fields: &mut Fields<'_>) -> Option<PathBuf> {
+    let Some(text) = fields.text("path") else {
+        if !fields.is_at_fault("path") {
+            fields.missing("path");
+        }
+        return None;
+    };
+    let path = PathBuf::from(text.as_ref());
+    let good =
+        path.is_absolute() && path.file_name().is_some() && text.len() <= MAX_PATH && !text.contains('\0');
+    if good {
+        return Some(path);
+    }
+    fields.fault("path", "must be the absolute path of a file on the server's machine");
+    None
+}
