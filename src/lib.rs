@@ -36,7 +36,7 @@
 //!    writes a fixed number of rows, whatever waits. Between tenants that wait in one pool and
 //!    band, what they were charged by weight differs by at most one charge of each.
 //! 8. The engine reads no clock and never waits for the network; the sender never sees the store.
-//! 9. Only `store/mod.rs` begins and commits; only `driver/clock.rs` reads time; only `config.rs`
+//! 9. Only `store/mod.rs` begins and commits, and `store/backup.rs` in the copy it makes; only `driver/clock.rs` reads time; only `config.rs`
 //!    reads the environment.
 //! 10. Everything that can grow has a named bound, and full is a refusal, not a wait.
 //! 11. A storage error ends the process (75) with nothing of its step answered; a file that is
@@ -46,6 +46,14 @@
 //!
 //! What was decided otherwise than first designed, or where the design was silent, and why.
 //!
+//! - **Stopped claims are the engine's, a stop of the process is the schedule's**: the first is on
+//!   disk and can be taken back, what was ordered last in a step counts, and an attempt that is cut
+//!   off is only then treated as if the process had died.
+//! - **A backup says that it is one** (`meta`): the first start on it stops claims, whether it was
+//!   restored or copied over the file. A failed read of the source ends the process; a full or
+//!   failing target only ends the copy.
+//! - **A hold is heard only when the ingest queue is empty**, and producers wait at the door: nobody
+//!   who was let in waits longer than one who was not.
 //! - **A key's row goes with its record** rather than by a sweep of its own: record and index rows
 //!   then change in one function, `check` can demand the exact rows, and retention reads the
 //!   record in any case.

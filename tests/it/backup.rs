@@ -95,7 +95,7 @@ async fn t25_every_copy_of_the_latest_snapshot_is_whole() {
     let latest = dir.join("latest.redb");
     until("there is a snapshot", async || latest.exists()).await;
     let (mut steps, mut copies) = (std::collections::BTreeSet::new(), 0);
-    while steps.len() < 3 || copies < count("DUEHOOK_TEST_COPIES", 20) {
+    while steps.len() < 3 || copies < count("TEST_COPIES", 20) {
         let line = format!("{{\"destination\":\"kept\",\"payload\":\"{copies}\"}}\n");
         api.batch(line).await.unwrap().expect(200);
         let copy = server.data().with_file_name("copied.redb");

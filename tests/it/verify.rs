@@ -132,7 +132,7 @@ async fn a_flipped_bit_is_refused_or_harmless() {
 
 /// How many flips: all 600 of the promise when asked.
 fn rounds() -> u32 {
-    std::env::var_os("DUEHOOK_TEST_FLIPS").and_then(|text| text.to_str()?.parse().ok()).unwrap_or(30)
+    std::env::var_os("TEST_FLIPS").and_then(|text| text.to_str()?.parse().ok()).unwrap_or(30)
 }
 
 fn private(path: &Path, bytes: &[u8]) {
