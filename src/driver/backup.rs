@@ -171,6 +171,9 @@ impl Clerk {
                 Ok((copied, ended.mono.since(begun.mono)))
             }
             Ok(Err(BackupError::Source(error))) => unreadable(&error),
+            Ok(Err(BackupError::Damaged { problem, contradictory: true })) => {
+                unreadable(&StoreError::Contradiction(problem))
+            }
             Ok(Err(error)) => Err(error),
             Err(_) => unreadable(&StoreError::Damaged { what: "a page of the data file".to_owned() }),
         }

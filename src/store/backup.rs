@@ -55,8 +55,12 @@ pub enum BackupError {
     #[error("the copy cannot be written: {0}")]
     Target(StoreError),
     /// The copy is what the source is: damaged.
-    #[error("the data file is damaged ({problem}): see what duehook verify says of it")]
-    Damaged { problem: String },
+    #[error("the data file is damaged ({problem}): stop, and see what duehook verify says of it")]
+    Damaged {
+        problem: String,
+        /// Rows are missing or contradict each other: a server must not go on with the file.
+        contradictory: bool,
+    },
     #[error("the copy could not be read back: {0}")]
     Unreadable(OpenError),
 }
@@ -122,7 +126,8 @@ fn finish(part: &Path, path: &Path) -> Result<Copied, BackupError> {
     let io = |error| BackupError::Io { path: path.to_owned(), error };
     let (_, found) = inspect::read(part, None).map_err(BackupError::Unreadable)?;
     if let Some(problem) = found.problems.first() {
-        return Err(BackupError::Damaged { problem: problem.clone() });
+        let contradictory = found.is_contradictory();
+        return Err(BackupError::Damaged { problem: problem.clone(), contradictory });
     }
     let file = File::open(part).map_err(io)?;
     file.sync_all().map_err(io)?;

@@ -33,6 +33,17 @@ pub struct Checked {
     pub problems: Vec<String>,
     /// How many there are in all.
     pub wrong: u64,
+    /// Those of them that are a record or a body that fails its checksum: it is quarantined when it
+    /// is its turn, and hides nothing else.
+    pub unreadable: u64,
+}
+
+impl Checked {
+    /// True when rows are missing or contradict each other: what is there may be hidden.
+    #[must_use]
+    pub fn is_contradictory(&self) -> bool {
+        self.wrong > self.unreadable
+    }
 }
 
 /// Walks every record and every index of a snapshot.
@@ -87,6 +98,7 @@ impl Walk<'_> {
     fn damaged(&mut self, id: DeliveryId) -> Result<(), StoreError> {
         let known = self.file.tables.quarantine.get(id.0)?.is_some();
         self.rows.quarantine += u64::from(known);
+        self.found.unreadable += u64::from(!known);
         self.demand(known, || format!("the record of {id} cannot be read"));
         Ok(())
     }
@@ -148,6 +160,7 @@ impl Walk<'_> {
             let whole = matches!(part, Some(Ok(_)));
             self.found.body_bytes += part.and_then(Result::ok).map_or(0, |part| part.len() as u64);
             let id = it.id;
+            self.found.unreadable += u64::from(!(whole || excused));
             self.demand(whole || excused, || format!("part {n} of the body of {id} is missing or damaged"));
         }
         Ok(())

@@ -300,7 +300,10 @@ async fn t13_what_is_damaged_is_quarantined_and_the_others_go_on() {
         .await
         .expect(200);
     let folder = server.stop().1;
-    damage(&data(folder.path()));
+    damage(&data(folder.path()), |txn| {
+        crate::verify::flip::<u128>(txn, "deliveries", true);
+        crate::verify::flip::<(u128, u16)>(txn, "payloads", false);
+    });
     let server = TestServer::start(folder, &[]);
     let api = Api::of(&server);
     api.admin("POST", "/v1/destinations/kept/resume", "").await.expect(200);
@@ -315,13 +318,27 @@ async fn t13_what_is_damaged_is_quarantined_and_the_others_go_on() {
     assert_eq!(run.code, 0, "what is quarantined is known: {}", run.stdout);
 }
 
-/// Flips a bit in one record and in one body, and lets the owner's note agree with the file.
-fn damage(path: &Path) {
+/// A record that no index leads to is found by the next snapshot, which ends the process for good.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hidden_row_is_found_by_the_next_snapshot() {
+    let folder = filled(&[]).await.stop().1;
+    damage(&data(folder.path()), |txn| {
+        let name: redb::TableDefinition<(u32, u8, u64, u128), (u32, u32)> = redb::TableDefinition::new("due");
+        txn.open_table(name).unwrap().pop_last().unwrap();
+    });
+    let (code, folder) = TestServer::start(folder, &ROLLING).wait();
+    assert_eq!(code, Some(78));
+    let names = names(&data(folder.path()).with_file_name("backup"));
+    assert!(names.iter().all(|name| name.ends_with(".part")), "{names:?}");
+    assert_eq!(verify(&data(folder.path())).code, 78);
+}
+
+/// Changes a closed file, and lets the owner's note agree with it.
+fn damage(path: &Path, how: impl FnOnce(&redb::WriteTransaction)) {
     use std::os::unix::fs::MetadataExt;
     let database = redb::Database::open(path).unwrap();
     let txn = database.begin_write().unwrap();
-    crate::verify::flip::<u128>(&txn, "deliveries", true);
-    crate::verify::flip::<(u128, u16)>(&txn, "payloads", false);
+    how(&txn);
     txn.commit().unwrap();
     drop(database);
     let note = path.with_extension("redb.owner");
