@@ -119,7 +119,8 @@ impl Oracle {
         assert!(!self.paused.contains(&place), "I23: destination {place} is paused");
         let held = self.held(place, at.mono);
         assert!(held.is_none(), "I2, I15: {id} was sent at {at:?}, before the hold's end: {held:?}");
-        let due = self.due.get(&id).copied().unwrap_or_default();
+        // Once it has been sent that time has come, wherever the wall clock steps then.
+        let due = self.due.remove(&id).unwrap_or_default();
         assert!(at.wall >= due, "I3, S4: {id} was sent {} ms early", due.since(at.wall).0);
         if let Some((last, known)) = self.seen.get(&id) {
             assert!(attempt > *last, "I9: attempt {attempt} of {id} after {last}");
