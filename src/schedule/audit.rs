@@ -139,17 +139,15 @@ impl Schedule {
 }
 
 /// Every lane with work is in a ring, or its gate is woken in time, or an event brings it back.
-fn waits(
-    no: DestNo,
-    gate: &Gate,
-    rings: &BTreeMap<(DestNo, Lane), u32>,
-    now: Now,
-) -> Result<(), String> {
+fn waits(no: DestNo, gate: &Gate, rings: &BTreeMap<(DestNo, Lane), u32>, now: Now) -> Result<(), String> {
     let shut = gate.shut(now.mono);
     for (lane, queue) in gate.lanes() {
         let times = rings.get(&(no, *lane)).copied().unwrap_or(0);
         if times != u32::from(queue.in_ring) {
-            return Err(format!("I12: {no:?} {lane:?} is in {times} rings, and in_ring is {}", queue.in_ring));
+            return Err(format!(
+                "I12: {no:?} {lane:?} is in {times} rings, and in_ring is {}",
+                queue.in_ring
+            ));
         }
         let Some(due) = queue.due().map(|due| now.mono_at(due)) else { continue };
         let timed = |at: Mono| gate.timer.is_some_and(|timer| timer <= at.plus(SLACK));
@@ -160,7 +158,9 @@ fn waits(
             None => queue.in_ring || queue.suspended || timed(due),
         };
         if !waited_for {
-            return Err(format!("I12: {no:?} {lane:?} is due at {due:?}, and nothing brings it back: {gate:?}"));
+            return Err(format!(
+                "I12: {no:?} {lane:?} is due at {due:?}, and nothing brings it back: {gate:?}"
+            ));
         }
     }
     Ok(())

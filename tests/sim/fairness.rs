@@ -82,7 +82,10 @@ impl Fairness {
             // Until one was served its largest charge is not known: then any of this history.
             let bound = largest(*one).unwrap_or(most) + largest(*two).unwrap_or(most) + 2;
             let gap = apart.most - apart.least;
-            assert!(gap <= bound, "I11: tenants {one} and {two} are {gap} apart in {place:?}, at most {bound}");
+            assert!(
+                gap <= bound,
+                "I11: tenants {one} and {two} are {gap} apart in {place:?}, at most {bound}"
+            );
             self.gap = self.gap.max(gap * 1_000 / bound);
         }
     }
@@ -95,14 +98,20 @@ impl Fairness {
         for (other, (charge, _)) in &waiting.others {
             // One charge of its own at its weight, and one more of the other's.
             let bound = most * u64::from(self.weights[other]) / u64::from(own) + most;
-            assert!(*charge <= bound, "I24: {lane:?} waits in {pool:?} while {other:?} is charged {charge}, at most {bound}");
+            assert!(
+                *charge <= bound,
+                "I24: {lane:?} waits in {pool:?} while {other:?} is charged {charge}, at most {bound}"
+            );
         }
         if Some(most) == self.cheapest {
             let all: u64 = waiting.others.values().map(|(_, times)| times).sum();
             let sum: u64 = self.weights.values().map(|weight| u64::from(*weight)).sum();
             let allowed = sum.div_ceil(u64::from(own)) + self.weights.len() as u64;
             self.wait = self.wait.max(all * 1_000 / allowed);
-            assert!(all <= allowed, "I24: {lane:?} waits in {pool:?} for {all} dispatches, at most {allowed}");
+            assert!(
+                all <= allowed,
+                "I24: {lane:?} waits in {pool:?} for {all} dispatches, at most {allowed}"
+            );
         }
     }
 

@@ -332,7 +332,11 @@ impl Gates {
             let (pool, charged) = self.schedule.charged(&out.slot).expect("it is out");
             let late = Millis(AGE) <= Millis(self.mono - out.started.0);
             assert!(!late || charged == MOST, "I7: {:?} is out for long and was charged {charged}", out.no);
-            assert!(late || (pool == out.pool && charged == out.charged), "I7: {:?} was charged again", out.no);
+            assert!(
+                late || (pool == out.pool && charged == out.charged),
+                "I7: {:?} was charged again",
+                out.no
+            );
             if pool != out.pool {
                 *self.fired.entry("aged to slow").or_default() += 1;
                 assert!(pool == Pool::Slow, "I5: {:?} went from {:?} to {pool:?}", out.no, out.pool);
@@ -417,7 +421,10 @@ impl Gates {
         if old {
             assert!(after.limit >= before.limit, "I16: {no:?} shrinks by an answer of before: {after:?}");
             assert!(after.limit <= before.limit, "I16: {no:?} widens by an answer of before: {after:?}");
-            assert!(closed(before) || !closed(&after), "I16: an answer of before closes the breaker of {no:?}");
+            assert!(
+                closed(before) || !closed(&after),
+                "I16: an answer of before closes the breaker of {no:?}"
+            );
         }
         if !old && (after.limit < before.limit || closed(before) != closed(&after) || hold.is_some()) {
             gate.fell = current;
@@ -444,10 +451,15 @@ impl Gates {
         let no = self.rng.below(self.gates.len() as u64) as usize;
         let (now, before) = (self.now(), self.schedule.visits());
         let old = self.gates[no].settings;
-        let states = [DestinationState::Active, DestinationState::Active, DestinationState::Paused,
-            DestinationState::Disabled];
+        let states = [
+            DestinationState::Active,
+            DestinationState::Active,
+            DestinationState::Paused,
+            DestinationState::Disabled,
+        ];
         let state = states[self.rng.below(4) as usize];
-        let settings = GateSettings { tenant: old.tenant, weight: old.weight, state, ..self.settings(Kind::Wild) };
+        let settings =
+            GateSettings { tenant: old.tenant, weight: old.weight, state, ..self.settings(Kind::Wild) };
         self.gates[no].settings = settings;
         self.gates[no].starts.clear();
         if old.state != DestinationState::Active && state == DestinationState::Active {
@@ -675,7 +687,12 @@ impl Gates {
         let (rows, more) = self.schedule.front(no, lane);
         let same = rows.iter().eq(disk.values().take(rows.len()));
         assert!(same, "I17: {no:?} {lane:?} keeps {rows:?} in RAM");
-        assert!(more || rows.len() == disk.len(), "I17: {no:?} {lane:?} has {} of {}", rows.len(), disk.len());
+        assert!(
+            more || rows.len() == disk.len(),
+            "I17: {no:?} {lane:?} has {} of {}",
+            rows.len(),
+            disk.len()
+        );
     }
 }
 

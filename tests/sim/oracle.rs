@@ -226,7 +226,13 @@ impl Oracle {
 
     /// I13, I17: what is kept in RAM of each lane is its front on disk, and nothing that went out
     /// just now went past another.
-    pub(crate) fn lanes(&self, file: &Snapshot, schedule: &Schedule, sent: &[(u32, Lane, Timestamp, DeliveryId)], now: Timestamp) {
+    pub(crate) fn lanes(
+        &self,
+        file: &Snapshot,
+        schedule: &Schedule,
+        sent: &[(u32, Lane, Timestamp, DeliveryId)],
+        now: Timestamp,
+    ) {
         let mut lanes: BTreeMap<(u32, Lane), BTreeMap<(Timestamp, DeliveryId), bool>> = BTreeMap::new();
         for view in all(file, now).into_iter().filter(|view| view.lease.is_none()) {
             let it = &view.delivery;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use duehook::delivery::Lease;
 use duehook::engine::command::{Answer, Batch, Command, Dispatch, Expect, Query, Report, StateVerb, Step};
 use duehook::engine::{ClassSettings, Engine, Limits, Retention, Seed, TenantWeights};
-use duehook::delivery::Lease;
 use duehook::model::{
     DeliveryId, DestNo, Destination, HoldScope, IdempotencyKey, Lane, Name, NewBody, NewDelivery, Rate,
 };
@@ -26,6 +26,8 @@ const BUSY: u64 = 200_000;
 const HOUR: u64 = 3_600_000;
 /// A step of the wall clock that must prove itself.
 const CLOCK_STEP: u64 = 600_000;
+/// More steps in one moment than any has work for.
+const STANDS: u64 = 10_000;
 /// A lease: the timeouts of every destination here, and the margin.
 const LEASE: u64 = 25_000;
 /// What is added to a time that was named: a tenth of it, and at most this.
@@ -57,6 +59,8 @@ pub(crate) struct World {
     /// The wall clock's furthest, from its beginning.
     furthest: u64,
     steps: u64,
+    /// Steps in which time did not pass.
+    stood: u64,
     /// Visits and claims of runs that have ended.
     pub(crate) visits: (u64, u64),
     pub(crate) oracle: Oracle,
@@ -159,7 +163,8 @@ impl World {
         } as u32;
         let tenants = 1 + rng.below(4);
         let moods = (0..destinations).map(|_| Mood::any(&mut rng)).collect();
-        let settings = (0..destinations).map(|place| settings(place, tenants, concurrency, &mut rng)).collect();
+        let settings =
+            (0..destinations).map(|place| settings(place, tenants, concurrency, &mut rng)).collect();
         let mut world = World {
             rng,
             disk: Disk::default(),
@@ -179,6 +184,7 @@ impl World {
             gates: Vec::new(),
             furthest: START.0,
             steps: 0,
+            stood: 0,
             visits: (0, 0),
             oracle: Oracle::default(),
             trace: seed,
@@ -212,7 +218,10 @@ impl World {
             retention,
             classes: ClassSettings::first(),
             reserve_permille: 300,
-            tenant_weights: TenantWeights { default: 1, named: BTreeMap::from([(name("t1"), 3), (name("t2"), 10)]) },
+            tenant_weights: TenantWeights {
+                default: 1,
+                named: BTreeMap::from([(name("t1"), 3), (name("t2"), 10)]),
+            },
         };
         let run = self.rng.next();
         self.engine = Some(Engine::open(opened, limits, Seed { run }, now).expect("it opens"));
@@ -369,7 +378,10 @@ impl World {
     fn turn(&mut self) {
         let event = self.events.keys().next().map_or(u64::MAX, |(at, _)| *at);
         let wakeup = self.engine().next_wakeup().0;
-        self.mono = self.mono.max(event.min(wakeup));
+        let to = self.mono.max(event.min(wakeup));
+        self.stood = if to > self.mono { 0 } else { self.stood + 1 };
+        assert!(self.stood < STANDS, "the engine wakes {STANDS} times and time does not pass");
+        self.mono = to;
         if self.faults == Faults::Random && self.rng.percent(1) {
             self.step_clock();
         }
@@ -403,10 +415,7 @@ impl World {
         let batch = Batch { queries: vec![Query::Gates(numbers)], ..Batch::default() };
         let step = self.engine.as_mut().expect("open").step(now, batch).expect("this disk does not fail");
         let [Answer::Gates(gates)] = &step.answers[..] else { panic!("one question, one answer") };
-        let idle: Vec<bool> = gates
-            .iter()
-            .map(|gate| gate.as_ref().is_some_and(is_idle))
-            .collect();
+        let idle: Vec<bool> = gates.iter().map(|gate| gate.as_ref().is_some_and(is_idle)).collect();
         // After a crash nothing has been claimed yet; then the answer is of before this step.
         let answered_after = step.dispatches.is_empty();
         self.told(&step);
@@ -586,7 +595,8 @@ impl World {
             assert!(held.is_none() || until.is_some(), "I16: the hold of {place} until {held:?} is gone");
             let here = |report: &&Reported| report.place == place;
             let named = |report: &Reported| report.asks.filter(|seconds| *seconds > 0);
-            let refusals = || reports.iter().filter(here).filter(|it| matches!(it.outcome.status(), Some(429 | 503)));
+            let refusals =
+                || reports.iter().filter(here).filter(|it| matches!(it.outcome.status(), Some(429 | 503)));
             let ordered = commands.iter().any(|it| matches!(it, Command::Hold { .. }));
             let vague = refusals().any(|report| named(report).is_none());
             let before = self.gates.get(place).and_then(|gate| gate.hold).map(|hold| hold.until);
@@ -627,7 +637,9 @@ impl World {
         let schedule = self.engine.as_ref().expect("open").schedule();
         let aged: u32 = schedule.used(Pool::Slow).iter().sum();
         let mut seen = Vec::new();
-        for (no, lane) in (0..self.moods.len() as u32).flat_map(|no| (0..6).map(move |lane| (DestNo(no), Lane(lane)))) {
+        for (no, lane) in
+            (0..self.moods.len() as u32).flat_map(|no| (0..6).map(move |lane| (DestNo(no), Lane(lane))))
+        {
             let waits = schedule.front(no, lane).0.first().is_some_and(|head| head.due <= self.now().wall);
             match schedule.standing(no, lane) {
                 _ if !waits => {}
