@@ -135,7 +135,7 @@ impl Oracle {
         }
         let out = self.in_flight.entry(place).or_default();
         assert!(out.insert(id, attempt).is_none(), "S5: {id} has two live leases");
-        assert!(out.len() <= max, "I4: {} in flight to destination {place}", out.len());
+        assert!(out.len() <= max, "I4: {out:?} in flight to destination {place}, at most {max}");
         let all: usize = self.in_flight.values().map(BTreeMap::len).sum();
         assert!(all <= slots, "I5: {all} in flight");
     }

@@ -832,6 +832,11 @@ impl World {
             let file = self.engine().reader().snapshot().expect("it can be read");
             if let Some(found) = file.destination(&destination_name(place)).expect("it can be read") {
                 self.settings[place] = found.settings;
+            } else {
+                // Lost with the step that was to create it: numbers go by the order of creation.
+                let (name, settings) = (destination_name(place), Box::new(self.settings[place].clone()));
+                let expect = Expect::Anything;
+                self.at(self.mono, Event::Command(Command::PutDestination { name, settings, expect }));
             }
         }
         let states: Vec<_> = (0..self.moods.len()).map(|place| self.is_paused(place)).collect();
