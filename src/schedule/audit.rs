@@ -64,10 +64,10 @@ impl Schedule {
         self.gate(no).pool
     }
 
-    /// True when a lane waits for a slot for interrupted work.
+    /// True when a lane waits for its turn, or for a slot for interrupted work.
     #[must_use]
-    pub fn is_suspended(&self, no: DestNo, lane: Lane) -> bool {
-        self.gate(no).lanes().any(|(of, queue)| *of == lane && queue.suspended)
+    pub fn has_turn(&self, no: DestNo, lane: Lane) -> bool {
+        self.gate(no).lanes().any(|(of, queue)| *of == lane && (queue.in_ring || queue.suspended))
     }
 }
 

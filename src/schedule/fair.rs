@@ -8,6 +8,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
+use super::bits;
+use super::pool::BANDS;
 use crate::model::{DestNo, TenantNo};
 
 /// Virtual time: slot-milliseconds by [`TAG_UNIT`] over the weight.
@@ -22,6 +24,36 @@ const FORGET_FROM: usize = 64;
 /// What `cost` slot-milliseconds are at a weight.
 pub(super) fn tags(cost: u64, weight: u32) -> Tag {
     cost.saturating_mul(TAG_UNIT) / u64::from(weight.max(1))
+}
+
+/// How far each band of a pool has been served, by its weight.
+#[derive(Debug, Default)]
+pub(super) struct Passes {
+    /// Of the band that was served last: who comes anew begins there.
+    now: Tag,
+    pub(super) bands: [Tag; BANDS],
+    /// Bands with something to serve, as bits.
+    pub(super) ready: u16,
+}
+
+impl Passes {
+    /// A band has something to serve. Nothing is earned by having had nothing.
+    pub(super) fn enter(&mut self, band: usize) {
+        if self.ready & (1 << band) == 0 {
+            self.bands[band] = self.bands[band].max(self.now);
+            self.ready |= 1 << band;
+        }
+    }
+
+    /// A band is served at this cost. Those that come before it and may have no slot now earn
+    /// nothing by that either: they go on from here.
+    pub(super) fn serve(&mut self, band: usize, cost: Tag) {
+        self.now = self.bands[band];
+        for barred in bits(self.ready) {
+            self.bands[barred] = self.bands[barred].max(self.now);
+        }
+        self.bands[band] = self.bands[band].saturating_add(cost);
+    }
 }
 
 /// The tenants of one pool and band.

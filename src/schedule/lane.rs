@@ -173,6 +173,17 @@ mod tests {
         DueEntry { due: Timestamp(due), id: DeliveryId(id), attempts: 0, interrupted: false, bytes: 0 }
     }
 
+    /// After a step back of the wall clock, a row may come that is due before the last one taken.
+    #[test]
+    fn a_new_row_on_disk_is_waited_for() {
+        let mut lane = LaneQueue::new(true);
+        lane.found(entry(1_000, 1));
+        lane.pop();
+        assert_eq!(lane.due(), Some(Timestamp(1_000)));
+        assert_eq!(lane.insert(entry(5, 2)), Some(entry(5, 2)));
+        assert_eq!((lane.head(), lane.due()), (Head::OnDisk, Some(Timestamp(5))));
+    }
+
     proptest! {
         /// I17: what is in RAM is always a run of the lane from its head; whatever is done to
         /// it, popping and paging gives the whole lane in order.

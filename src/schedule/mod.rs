@@ -27,7 +27,7 @@ use crate::model::{DeliveryId, DestNo, DueEntry, Lane};
 use crate::time::{Millis, Mono, Now, Timestamp};
 
 use counts::Counts;
-use fair::{Tag, Turns};
+use fair::{Passes, Turns};
 use gate::{Gate, Shut};
 use pool::{BANDS, Permit, Pools};
 
@@ -89,36 +89,6 @@ pub struct Schedule {
     /// Turns that were looked at, and claims that came of them.
     visits: u64,
     claims: u64,
-}
-
-/// How far each band of a pool has been served, by its weight.
-#[derive(Debug, Default)]
-struct Passes {
-    /// Of the band that was served last: who comes anew begins there.
-    now: Tag,
-    bands: [Tag; BANDS],
-    /// Bands with something to serve, as bits.
-    ready: u16,
-}
-
-impl Passes {
-    /// A band has something to serve. Nothing is earned by having had nothing.
-    fn enter(&mut self, band: usize) {
-        if self.ready & (1 << band) == 0 {
-            self.bands[band] = self.bands[band].max(self.now);
-            self.ready |= 1 << band;
-        }
-    }
-
-    /// A band is served at this cost. Those that come before it and may have no slot now earn
-    /// nothing by that either: they go on from here.
-    fn serve(&mut self, band: usize, cost: Tag) {
-        self.now = self.bands[band];
-        for barred in bits(self.ready) {
-            self.bands[barred] = self.bands[barred].max(self.now);
-        }
-        self.bands[band] = self.bands[band].saturating_add(cost);
-    }
 }
 
 impl Schedule {

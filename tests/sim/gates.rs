@@ -676,9 +676,10 @@ impl Gates {
             }
             let head = disk.values().next().filter(|head| head.due <= now.wall && !head.interrupted);
             let Some(head) = head.filter(|_| !shut) else { continue };
-            let pool = self.schedule.pool(no);
-            let barred = !self.schedule.may_serve(pool, *lane) || pool == Pool::Cold;
-            assert!(barred, "I12: {:?} of {no:?} is due, and {pool:?} has a slot for {lane:?}", head.id);
+            // A lane that is not found yet is looked for.
+            let sought = self.unfound.contains(&(no, *lane));
+            let turn = sought || self.schedule.has_turn(no, *lane);
+            assert!(turn, "I12: {:?} of {no:?} is due and waits for no turn", head.id);
         }
     }
 
