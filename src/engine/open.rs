@@ -106,6 +106,7 @@ fn core(
         finder: Finder::default(),
         tally,
         rankings: Rankings::default(),
+        surveyed: None,
         watch: Watch::default(),
         step: run.step + 1,
         last_commit: now.mono,

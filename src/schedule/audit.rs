@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::fair::Entry;
 use super::gate::{Gate, PARK_BEYOND, Shut};
 use super::lane::{BUFFER, Head, LaneQueue};
 use super::pool::{Pool, Slot};
@@ -107,7 +108,13 @@ impl Schedule {
                 if ready == turns.is_empty() {
                     return Err(format!("pool {pool} band {band}: ready is {ready}"));
                 }
-                turns.waiting().for_each(|no| *rings.entry((no, lane)).or_default() += 1);
+                let here = |(no, moves): &Entry| {
+                    let gate = self.gate(*no);
+                    gate.moves == *moves && gate.pool.index() == pool
+                };
+                for (no, _) in turns.waiting().filter(here) {
+                    *rings.entry((no, lane)).or_default() += 1;
+                }
             }
         }
         Ok(rings)

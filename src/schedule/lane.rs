@@ -132,6 +132,9 @@ impl LaneQueue {
     pub(super) fn remove(&mut self, due: Timestamp, id: DeliveryId) {
         if let Ok(place) = self.front.binary_search_by_key(&(due, id), key) {
             self.front.remove(place);
+            if place == 0 {
+                self.taken = due;
+            }
         }
     }
 

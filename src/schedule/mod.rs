@@ -226,7 +226,8 @@ impl Schedule {
         while let Some(before) = self.pools.age(now, |_| most) {
             self.charge(&before, most.saturating_sub(before.charged));
             let gate = &mut self.gates[index(before.no)];
-            gate.pool = self.pools.of(Some(Millis(u64::MAX)), gate.pool);
+            gate.move_to(self.pools.of(Some(Millis(u64::MAX)), gate.pool));
+            self.returned.push(before.no);
         }
     }
 
@@ -259,7 +260,7 @@ impl Schedule {
         }
         let parked: Vec<DestNo> = self.timers.iter().map(|(_, no)| *no).collect();
         for no in parked {
-            self.activate(no, now);
+            self.change(no, now, |_| {});
         }
     }
 
@@ -274,7 +275,7 @@ impl Schedule {
         if permit.suspect {
             self.suspects = self.suspects.checked_sub(1).expect("a suspect's slot comes back once");
         }
-        if !self.pools.is_slow(permit.tenant) {
+        if permit.pool == Pool::Slow && !self.pools.is_slow(permit.tenant) {
             self.cleared(permit.tenant);
         }
         self.returned.push(permit.no);
@@ -319,7 +320,7 @@ impl Schedule {
         let (pool, tenant) = (gate.pool.index(), gate.settings.tenant);
         let lane = Lane(u8::try_from(band).expect("lanes are few"));
         gate.lane(lane, false).in_ring = true;
-        self.turns[pool][band].join(tenant, no);
+        self.turns[pool][band].join(tenant, (no, gate.moves));
         // A tenant that was put aside stays there, with this one too.
         if !self.turns[pool][band].is_empty() {
             self.passes[pool].enter(band);
