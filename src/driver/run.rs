@@ -42,11 +42,22 @@ struct Watch {
 
 impl Work {
     /// Steps until a stop is complete, then closes the file. An error of the store ends it at
-    /// once: nothing of the failed step is answered.
+    /// once: nothing of the failed step is answered, nor anything that comes after it.
     pub(super) fn run(self, mut engine: Engine) -> Result<(), StoreError> {
         let guard = AbortOnPanic;
-        let result = self.serve(&mut engine).and_then(|()| self.close(engine));
-        self.inbox.close();
+        let result = match self.serve(&mut engine) {
+            Ok(()) => self.close(engine),
+            Err(error) => {
+                // Not even closed: the file is not touched again, and no other open of it in this
+                // process gets its lock.
+                std::mem::forget(engine);
+                Err(error)
+            }
+        };
+        match result {
+            Ok(()) => self.inbox.close(),
+            Err(_) => self.inbox.fail(),
+        }
         drop(guard);
         result
     }

@@ -231,16 +231,9 @@ impl From<Unavailable> for Problem {
     fn from(why: Unavailable) -> Problem {
         let (code, wait) = match why {
             Unavailable::QueueFull { retry_after } => (Code::QueueFull, retry_after),
-            Unavailable::ShuttingDown | Unavailable::Stopped => (Code::ShuttingDown, RETRY_AFTER_DEFAULT),
+            Unavailable::ShuttingDown => (Code::ShuttingDown, RETRY_AFTER_DEFAULT),
         };
-        let detail = match why {
-            Unavailable::QueueFull { .. } | Unavailable::ShuttingDown => {
-                format!("{why}; nothing was stored, send it again")
-            }
-            Unavailable::Stopped => {
-                format!("{why} before it could say whether this was done: repeat it under the same key")
-            }
-        };
+        let detail = format!("{why}; nothing was stored, send it again");
         Problem { retry_after: Some(wait), ..Problem::new(code, detail) }
     }
 }

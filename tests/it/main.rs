@@ -18,5 +18,6 @@ mod sender;
 mod server;
 mod simulation;
 mod stop;
+mod storage;
 
 use server::{TestServer, server};

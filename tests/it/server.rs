@@ -30,6 +30,11 @@ impl TestServer {
     pub(crate) fn logging_to(folder: Arc<TempDir>, variables: &[(&str, &str)], log: Stdio) -> TestServer {
         let mut command = serve(folder.path(), variables);
         command.stderr(log);
+        TestServer::spawn(folder, command)
+    }
+
+    /// The server that `command` starts on the file in `folder`.
+    pub(crate) fn spawn(folder: Arc<TempDir>, mut command: Command) -> TestServer {
         let mut child = command.spawn().expect("the program starts");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let mut address = |name: &str| {

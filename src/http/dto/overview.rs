@@ -190,7 +190,7 @@ impl HealthObject {
     #[must_use]
     pub fn of(health: Health) -> HealthObject {
         let age = health.last_commit_age;
-        HealthObject { healthy: age <= COMMIT_AGE_LIMIT, last_commit_age_ms: age.0 }
+        HealthObject { healthy: !health.failed && age <= COMMIT_AGE_LIMIT, last_commit_age_ms: age.0 }
     }
 }
 
@@ -215,20 +215,24 @@ impl ReadyObject {
     /// What the engine's health says.
     #[must_use]
     pub fn of(health: Health) -> ReadyObject {
-        let stale = health.last_commit_age > COMMIT_AGE_LIMIT;
+        let store = match (health.failed, health.last_commit_age > COMMIT_AGE_LIMIT) {
+            (true, _) => "failed",
+            (false, true) => "no_recent_commit",
+            (false, false) => "ok",
+        };
         let ingest = match (health.shutting_down, health.ingest_queue_full) {
             (true, _) => "shutting_down",
             (false, true) => "queue_full",
             (false, false) => "ok",
         };
         let checks = Checks {
-            store: if stale { "no_recent_commit" } else { "ok" },
+            store,
             disk: "not_checked",
             ingest,
             claims: if health.shutting_down { "stopped" } else { "running" },
             clock: "not_checked",
         };
-        ReadyObject { ready: !stale && ingest == "ok", checks }
+        ReadyObject { ready: store == "ok" && ingest == "ok", checks }
     }
 }
 

@@ -40,7 +40,6 @@ fn what_the_engine_refuses() {
     check(full.into(), 503, "queue_full", None);
     check(Rejected::Damaged.into(), 500, "damaged", None);
     check(Unavailable::ShuttingDown.into(), 503, "shutting_down", None);
-    check(Unavailable::Stopped.into(), 503, "shutting_down", None);
     check(CommandError::DestinationUnknown.into(), 404, "not_found", None);
     check(CommandError::DeliveryUnknown.into(), 404, "not_found", None);
     check(CommandError::TenantFixed.into(), 409, "tenant_fixed", Some("tenant"));

@@ -52,9 +52,15 @@ fn readiness() {
             "{health:?}"
         );
     };
-    let good = Health { last_commit_age: COMMIT_AGE_LIMIT, shutting_down: false, ingest_queue_full: false };
+    let good = Health {
+        last_commit_age: COMMIT_AGE_LIMIT,
+        failed: false,
+        shutting_down: false,
+        ingest_queue_full: false,
+    };
     check(good, true, true, "ok");
     check(Health { last_commit_age: Millis(30_001), ..good }, false, false, "ok");
+    check(Health { failed: true, ..good }, false, false, "ok");
     check(Health { shutting_down: true, ..good }, true, false, "shutting_down");
     check(Health { ingest_queue_full: true, ..good }, true, false, "queue_full");
 }
