@@ -85,6 +85,8 @@ pub struct Ingest {
     pub max_payload: usize,
     /// Deliveries that have not ended.
     pub max_deliveries: u64,
+    /// Bytes of the disk that are to stay free; below it nothing is taken. 0: whatever is free.
+    pub min_free_disk: u64,
     pub max_connections: usize,
     pub body_timeout: Millis,
 }
@@ -210,6 +212,7 @@ impl Default for Ingest {
             listener: Listener::loopback(8460),
             max_payload: model::MAX_PAYLOAD_DEFAULT,
             max_deliveries: 20_000_000,
+            min_free_disk: 1 << 30,
             max_connections: 1024,
             body_timeout: Millis::seconds(15),
         }

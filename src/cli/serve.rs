@@ -18,7 +18,7 @@ use crate::driver::{self, Custody, Driver, Handle};
 use crate::engine::{Engine, Limits, Retention, Seed};
 use crate::http::{self, App, Build};
 use crate::sender::{self, Sender, egress};
-use crate::store::{self, OpenError, Opening, Owner};
+use crate::store::{self, Disk, OpenError, Opening, Owner};
 use crate::time::Millis;
 
 /// What is cut has this long to be reported and committed before the process ends.
@@ -113,12 +113,15 @@ fn open(settings: &Settings, sender: Sender, clock: &Clock) -> Result<(Driver, H
     let host = host_id(settings);
     let now = clock.now();
     let opening = Opening { region: &settings.region, now: now.wall, uuid: random()? };
+    let disk = Disk::of(&settings.data, settings.ingest.min_free_disk);
+    disk.relieve();
     let opened = store::open::open(&settings.data, &host, &opening, walked)?;
     let run = u64::from_le_bytes(random()?);
     let mut engine = Engine::open(opened, limits(settings), Seed { run }, now).map_err(refused)?;
     engine.watch(settings.metrics_destinations);
+    engine.keep_free(settings.ingest.min_free_disk);
     let owner = Owner::beside(&settings.data, &settings.region);
-    let custody = Custody { path: settings.data.clone(), host, owner, run: now.wall };
+    let custody = Custody { path: settings.data.clone(), host, owner, disk, run: now.wall };
     Ok(driver::start(engine, sender, custody, clock.clone(), &tokio::runtime::Handle::current()))
 }
 

@@ -11,10 +11,10 @@ use super::clock::Clock;
 use super::commits::{Commits, Measured};
 use super::inbox::{Inbox, NotTaken, Phase, Refusal};
 use crate::engine::command::{AcceptBatch, Accepted, Answer, Command, CommandError, Done, Query, Rejected};
-use crate::engine::live::Live;
+use crate::engine::live::{DiskLive, Live};
 use crate::metrics::Scrape;
 use crate::model::{Name, NewDelivery};
-use crate::store::{Reader, Snapshot, StoreError};
+use crate::store::{Disk, Reader, Snapshot, StoreError};
 use crate::time::{Millis, Mono, Timestamp};
 
 /// Read transactions at once, each on a blocking thread: what is freed while one is open stays
@@ -36,6 +36,7 @@ pub struct Handle {
     pub(super) commits: Arc<Commits>,
     pub(super) clock: Clock,
     pub(super) path: Arc<Path>,
+    pub(super) disk: Arc<Disk>,
     pub(super) region: Name,
 }
 
@@ -72,6 +73,7 @@ pub struct Health {
     pub failed: bool,
     pub shutting_down: bool,
     pub ingest_queue_full: bool,
+    pub disk: DiskLive,
 }
 
 type Accepts = Vec<Result<Accepted, Rejected>>;
@@ -188,6 +190,7 @@ impl Handle {
             failed: self.inbox.has_failed(),
             shutting_down: self.inbox.phase() > Phase::Running,
             ingest_queue_full: self.inbox.is_full(),
+            disk: self.live.borrow().disk,
         }
     }
 
@@ -204,6 +207,7 @@ impl Handle {
             commit_seconds: seconds,
             commit_operations: operations,
             store_bytes: file_bytes,
+            disk_free_bytes: self.disk.free(),
             region,
             now: self.now(),
         }

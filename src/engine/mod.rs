@@ -16,6 +16,7 @@ pub mod command;
 mod directory;
 pub mod explain;
 mod find;
+mod floor;
 pub mod live;
 mod open;
 mod operate;
@@ -40,6 +41,7 @@ use accept::Accepting;
 use command::{Batch, Step};
 use directory::Directory;
 use find::Finder;
+use floor::Floor;
 use live::Tally;
 use rank::Rankings;
 use sweep::Sweeps;
@@ -119,6 +121,7 @@ struct Core {
     tally: Tally,
     rankings: Rankings,
     watch: Watch,
+    floor: Floor,
     /// The number of the last committed step.
     step: u64,
     last_commit: Mono,
@@ -180,12 +183,12 @@ impl Engine {
         self.core.observe(now);
         self.core.schedule.wake(now);
         let answers = self.core.answers(&batch.queries, now);
-        // A count that goes on changes what is shown, though it writes nothing.
-        let counting = self.core.sweeps.counting();
+        // A count that goes on, or a disk, changes what is shown, though it writes nothing.
+        let shown = self.core.sweeps.counting() | self.core.floor.look(batch.free_bytes);
         let mut step =
             if self.core.has_work(now, &batch) { self.commit(now, batch)? } else { Step::default() };
         step.answers = answers;
-        step.live = self.core.publish(now, step.committed || counting);
+        step.live = self.core.publish(now, step.committed || shown);
         Ok(step)
     }
 
@@ -221,6 +224,18 @@ impl Engine {
     /// Shows so many destinations one by one from now on: see [`live::Live::watched`].
     pub fn watch(&mut self, places: usize) {
         self.core.watch = Watch::new(places);
+    }
+
+    /// Takes nothing new from now on while fewer bytes of the disk are free: see
+    /// [`Batch::free_bytes`]. 0, as it is until this is called: whatever is free.
+    pub fn keep_free(&mut self, bytes: u64) {
+        self.core.floor = Floor::new(bytes);
+    }
+
+    /// True while nothing new is taken because the disk is nearly full.
+    #[must_use]
+    pub fn is_disk_low(&self) -> bool {
+        self.core.floor.is_low()
     }
 
     /// Checks what is in RAM against itself: see [`Schedule::audit`]. After a step that had room

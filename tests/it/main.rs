@@ -9,6 +9,7 @@ mod cli;
 mod config;
 mod cost;
 mod crash;
+mod disk;
 
 mod http;
 mod open;

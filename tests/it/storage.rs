@@ -16,7 +16,7 @@ use duehook::engine::{Engine, Limits, Retention, Seed};
 use duehook::model::{ClassSettings, Name, NewBody, NewDelivery, TenantWeights};
 use duehook::policy::Policy;
 use duehook::sender::{self, Sender, egress};
-use duehook::store::{Opening, Owner, open};
+use duehook::store::{Disk, Opening, Owner, open};
 use duehook::time::Millis;
 use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
@@ -109,8 +109,9 @@ fn engine(disk: &Failing, folder: &TempDir) -> (Driver, Handle) {
     let rules = egress::Rules { allow_http: true, ports: vec![443], allow_cidrs: Vec::new() };
     let sender = Sender::new(sender::Config { rules, ca_pem: None, keep_response_excerpt: false }).unwrap();
     let path = server::data(folder.path());
+    let disk = Disk::of(&path, 0);
     let owner = Owner::beside(&path, &region);
-    let custody = Custody { path, host: "h".into(), owner, run: now.wall };
+    let custody = Custody { path, host: "h".into(), owner, disk, run: now.wall };
     driver::start(engine, sender, custody, clock, &tokio::runtime::Handle::current())
 }
 
