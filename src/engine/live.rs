@@ -317,17 +317,20 @@ impl Tally {
         self.leased[usize::from(lease.lane.class().0)] -= 1;
     }
 
-    pub(super) fn attempted(&mut self, attempt: &Attempt) {
+    /// An attempt has ended, after `took` where that is known.
+    pub(super) fn attempted(&mut self, attempt: &Attempt, took: Option<Millis>) {
         let place = AttemptResult::ALL.iter().position(|result| *result == attempt.result);
         self.figures.attempts[place.expect("every result is listed")] += 1;
-        if let Some(ended) = attempt.ended_at {
-            self.figures.attempt_duration.observe(ended.since(attempt.started_at).0 as f64 / 1_000.0);
+        if let Some(took) = took {
+            self.figures.attempt_duration.observe(seconds(took));
         }
     }
 
     /// A destination works again.
     pub(super) fn recovered(&mut self, it: Recovered) {
-        let failure = it.began_with != Some(AttemptResult::RateLimited);
+        // What began before the start is not known to be the one or the other.
+        let Some(began_with) = it.began_with else { return };
+        let failure = began_with != AttemptResult::RateLimited;
         self.figures.recovery[usize::from(failure)].observe(seconds(it.after));
     }
 

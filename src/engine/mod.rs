@@ -33,7 +33,7 @@ use std::sync::Arc;
 use crate::delivery::{Delivery, Lease};
 use crate::model::{DeliveryId, Name};
 use crate::policy::Policy;
-use crate::schedule::{Schedule, Slot};
+use crate::schedule::{Schedule, Slot, Survey};
 use crate::store::{Commit, DeliveryView, Store, StoreError, Writing};
 use crate::time::{Millis, Mono, Now, Timestamp};
 
@@ -120,6 +120,8 @@ struct Core {
     finder: Finder,
     tally: Tally,
     rankings: Rankings,
+    /// The newest survey of very many gates, and until when it is good enough.
+    surveyed: Option<(Mono, Survey)>,
     watch: Watch,
     floor: Floor,
     /// The number of the last committed step.

@@ -107,6 +107,7 @@ fn core(
         finder: Finder::default(),
         tally,
         rankings: Rankings::default(),
+        surveyed: None,
         watch: Watch::default(),
         floor: Floor::default(),
         step: run.step + 1,

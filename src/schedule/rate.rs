@@ -78,12 +78,13 @@ fn micros(at: Mono) -> u64 {
 }
 
 impl Pace {
-    /// Follows a changed setting. A new rate begins full; one that was changed keeps its place.
-    pub(super) fn configure(&mut self, rate: Option<Rate>) {
-        self.configured = rate.map(|rate| Cells {
-            interval: rate.interval_micros(),
-            burst: u64::from(rate.burst),
-            arrival: self.configured.map_or(0, |cells| cells.arrival),
+    /// Follows a changed setting. A new rate begins full; one that was changed keeps its place, but
+    /// never waits longer than after a burst of its own.
+    pub(super) fn configure(&mut self, rate: Option<Rate>, now: Mono) {
+        let before = self.configured.map_or(0, |cells| cells.arrival);
+        self.configured = rate.map(|rate| {
+            let most = Cells::drained(rate.interval_micros(), u64::from(rate.burst), micros(now));
+            Cells { arrival: before.min(most.arrival), ..most }
         });
     }
 
@@ -152,7 +153,12 @@ impl Pace {
         (self.since, self.taken) = (Some(until), 0);
     }
 
-    /// Nothing waits and nothing is out: what was taken until now was not all it could take.
+    /// It is closed until then: what it takes is measured from there on.
+    pub(super) fn shut(&mut self, until: Mono) {
+        self.since = self.since.map(|since| since.max(until));
+    }
+
+    /// Nothing waits and nothing is out, or it was closed for another reason: what was taken until now was not all it could take.
     pub(super) fn idle(&mut self) {
         (self.since, self.taken) = (None, 0);
     }
@@ -195,7 +201,7 @@ mod tests {
 
     fn paced(per_second: f64, burst: u32) -> Pace {
         let mut pace = Pace::default();
-        pace.configure(Rate::per_second(per_second, burst));
+        pace.configure(Rate::per_second(per_second, burst), Mono(0));
         pace
     }
 
@@ -268,6 +274,14 @@ mod tests {
         }
         let rate = f64::from(taken) / (now.0 as f64 / 1_000.0);
         assert!(rate > 7.0, "{rate} a second, of 16 that sending at once would give");
+    }
+
+    #[test]
+    fn a_raised_rate_does_not_wait_for_the_old_one() {
+        let mut pace = paced(1.0 / 3_600.0, 1);
+        pace.take(Mono(0));
+        pace.configure(Rate::per_second(100.0, 1), Mono(1_000));
+        assert_eq!(pace.earliest(), Mono(1_010));
     }
 
     #[test]
