@@ -1,6 +1,6 @@
 //! Settings, resolved once: flag over environment over file over default.
 //!
-//! Nothing else in the program reads the environment, and nothing here opens a socket or the
+//! Nothing else in the program reads ours in the environment, and nothing here opens a socket or the
 //! data file. A key that is unknown, or that this version does not act on, is refused by name:
 //! a setting that is silently ignored is worse than a server that does not start.
 
@@ -142,7 +142,8 @@ const METRICS_DESTINATIONS_DEFAULT: usize = 20;
 /// What the names of our variables begin with.
 pub const PREFIX: &str = "DUEHOOK_";
 
-/// Reads the environment: the only function of the program that does.
+/// Reads the environment: the only function of the program that does, except for what systemd
+/// sets, `NOTIFY_SOCKET` and `WATCHDOG_USEC`, which the crate `sd-notify` reads itself.
 #[must_use]
 pub fn environment() -> Environment {
     let ours = |(name, value): (OsString, OsString)| {

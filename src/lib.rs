@@ -37,7 +37,8 @@
 //!    band, what they were charged by weight differs by at most one charge of each.
 //! 8. The engine reads no clock and never waits for the network; the sender never sees the store.
 //! 9. Only `store/mod.rs` begins and commits; only `driver/clock.rs` reads time; only `config.rs`
-//!    reads the environment.
+//!    reads the environment, but for systemd's own variables, which `cli/supervisor.rs` leaves to
+//!    `sd-notify`.
 //! 10. Everything that can grow has a named bound, and full is a refusal, not a wait.
 //! 11. A storage error ends the process (75) with nothing of its step answered; a file that is
 //!     damaged, newer or another region's is refused (78) unchanged.

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::supervisor;
 use crate::config::{Listener, LogFormat, Settings};
 use crate::driver::clock::Clock;
 use crate::driver::{self, Custody, Driver, Handle};
@@ -74,6 +75,7 @@ pub fn run(settings: Settings) -> ExitCode {
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            supervisor::failed(&error.to_string());
             tracing::error!(exit_code = error.code(), "{error}");
             ExitCode::from(error.code())
         }
@@ -99,13 +101,17 @@ async fn serve(settings: &Settings) -> Result<(), ServeError> {
     // would look like a crash to the next one.
     let sockets = bind_all(settings).await?;
     let sender = sender(settings)?;
+    let opening = supervisor::opening(&settings.data);
     let (driver, handle) = open(settings, sender, &clock)?;
+    drop(opening);
     let (stop, stopping) = watch::channel(());
     let mut listeners = JoinSet::new();
     let addresses = listen(settings, sockets, &handle, &mut listeners, &stopping)?;
-    drop(handle);
     announce(settings, addresses);
-    finish(driver, settings, &mut signals, stop, listeners).await
+    let living = supervisor::ready(handle);
+    let ended = finish(driver, settings, &mut signals, stop, listeners).await;
+    drop(living);
+    ended
 }
 
 /// Opens the file and starts the engine on it.
@@ -137,7 +143,9 @@ fn refused(error: store::StoreError) -> ServeError {
 }
 
 fn walked(share: f64) {
-    tracing::info!(percent = (share * 100.0) as u64, "checking the data file after a crash");
+    let percent = (share * 100.0) as u64;
+    tracing::info!(percent, "checking the data file after a crash");
+    supervisor::walked(percent);
 }
 
 /// What names this machine: the setting, or what systemd made at installation.
@@ -324,6 +332,7 @@ async fn finish(
         () = signals.next() => {}
     }
     tracing::info!("stopping");
+    supervisor::stopping(settings.shutdown_timeout);
     driver.stop();
     let patient = timeout(settings.shutdown_timeout.duration(), driver.ended());
     let ended = tokio::select! {

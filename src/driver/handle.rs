@@ -181,6 +181,12 @@ impl Handle {
         Arc::clone(&self.live.borrow())
     }
 
+    /// Commits since the start, the heartbeats of an idle engine included.
+    #[must_use]
+    pub fn commits(&self) -> u64 {
+        self.commits.count()
+    }
+
     /// How the engine is.
     #[must_use]
     pub fn health(&self) -> Health {

@@ -3,6 +3,7 @@
 //! Below it nothing new is taken; sends go on, and their outcomes are written. Knows no disk: it
 //! is told how much is free.
 
+use super::Engine;
 use super::live::DiskLive;
 
 /// Thousandths of the floor that must be free before deliveries are taken again, so that what is
@@ -34,6 +35,20 @@ impl Floor {
 
     pub(super) fn live(&self) -> DiskLive {
         self.0
+    }
+}
+
+impl Engine {
+    /// Takes nothing new from now on while fewer bytes of the disk are free: see
+    /// [`Batch::free_bytes`](super::command::Batch::free_bytes). 0, as it is until this is called: whatever is free.
+    pub fn keep_free(&mut self, bytes: u64) {
+        self.core.floor = Floor::new(bytes);
+    }
+
+    /// True while nothing new is taken because the disk is nearly full.
+    #[must_use]
+    pub fn is_disk_low(&self) -> bool {
+        self.core.floor.is_low()
     }
 }
 

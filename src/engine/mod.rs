@@ -228,18 +228,6 @@ impl Engine {
         self.core.watch = Watch::new(places);
     }
 
-    /// Takes nothing new from now on while fewer bytes of the disk are free: see
-    /// [`Batch::free_bytes`]. 0, as it is until this is called: whatever is free.
-    pub fn keep_free(&mut self, bytes: u64) {
-        self.core.floor = Floor::new(bytes);
-    }
-
-    /// True while nothing new is taken because the disk is nearly full.
-    #[must_use]
-    pub fn is_disk_low(&self) -> bool {
-        self.core.floor.is_low()
-    }
-
     /// Checks what is in RAM against itself: see [`Schedule::audit`]. After a step that had room
     /// for every claim.
     ///

@@ -20,5 +20,6 @@ mod server;
 mod simulation;
 mod stop;
 mod storage;
+mod supervisor;
 
 use server::{TestServer, server};
