@@ -95,6 +95,13 @@
 //!   by more weight, and the other classes would pay for it.
 //! - **Places in the per-destination metrics are kept, not shared out anew**: there are never more
 //!   series than places, so who has most waiting may have to wait for one, ten minutes at the most.
+//! - **Whoever is not to be answered waits for ever**: a reply that is dropped is silence, and only an
+//!   end in order sends the refusal. No flag has to be read at the right moment, and a panic in the
+//!   engine is covered as well.
+//! - **The ballast is given up while there is still a little room**, not only after a failed write:
+//!   that would have ended the process. An open gives it up too, before it writes.
+//! - **The watchdog is fed by a task that sees a new commit**, not by the engine's thread: a runtime
+//!   that is stuck does not live either.
 //! - **Two-digit years follow `httpdate`** (70-99 are 19xx); a fraction of a second rounds up; a
 //!   weekday that is wrong makes a date invalid.
 

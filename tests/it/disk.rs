@@ -1,5 +1,6 @@
 //! A small disk that fills up: nothing new is taken, what waits goes out, and room opens the door
-//! again. On a file system of its own, which only root can make.
+//! again. And a disk that loses what it was given before it says so. On file systems of their own,
+//! which only root can make.
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use std::fs::{self, File};
@@ -10,10 +11,12 @@ use std::sync::Arc;
 use duehook::drill::receiver::{Answer, Receiver, Record, Script};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 use crate::TestServer;
 use crate::api::{Api, until};
 use crate::server;
+use crate::storage::{all_there, produce};
 
 const MIB: u64 = 1 << 20;
 /// Of 64 MiB: the ballast is 4 MiB then, and the disk is really full below 1 MiB.
@@ -68,6 +71,52 @@ impl Small {
 impl Drop for Small {
     fn drop(&mut self) {
         drop(Command::new("umount").arg("-l").arg(&self.at).status());
+    }
+}
+
+/// Runs a program of the system; false with what it said, when it fails.
+fn run(program: &str, arguments: &[&str]) -> bool {
+    match Command::new(program).args(arguments).output() {
+        Ok(done) if done.status.success() => true,
+        Ok(done) => {
+            println!("{program}: {}", String::from_utf8_lossy(&done.stderr));
+            false
+        }
+        Err(error) => {
+            println!("{program}: {error}");
+            false
+        }
+    }
+}
+
+/// ext4 on a device that promises more than there is: its blocks are a file on `under`.
+struct Thin {
+    under: Small,
+    at: String,
+    image: String,
+}
+
+impl Thin {
+    /// None, with the reason printed, where it cannot be made.
+    fn mount() -> Option<Thin> {
+        let under = Small::mount()?;
+        let place = |name: &str| under.at.join(name).to_str().unwrap().to_owned();
+        let (at, image) = (place("mounted"), place("image"));
+        fs::create_dir(&at).unwrap();
+        File::create(&image).unwrap().set_len(256 * MIB).unwrap();
+        let made = run("mkfs.ext4", &["-q", "-F", &image]) && run("mount", &["-o", "loop", &image, &at]);
+        made.then_some(Thin { under, at, image })
+    }
+
+    /// What the page cache believes is gone, what the device has is left.
+    fn mount_anew(&self) {
+        assert!(run("umount", &[&self.at]) && run("mount", &["-o", "loop", &self.image, &self.at]));
+    }
+}
+
+impl Drop for Thin {
+    fn drop(&mut self) {
+        run("umount", &["-l", &self.at]);
     }
 }
 
@@ -153,5 +202,31 @@ async fn t08_a_disk_without_a_byte_can_be_opened_and_drained() {
     release(&api).await;
     api.quiet().await;
     assert_eq!(receiver.count(), 1);
+    assert_eq!(server.stop().0, Some(0));
+}
+
+/// The write is taken, and only the sync after it says that it is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_real_failed_fsync_ends_the_process_and_loses_nothing() {
+    const LARGE: usize = 100_000;
+    let Some(thin) = Thin::mount() else { return };
+    let folder = Arc::new(TempDir::new_in(&thin.at).unwrap());
+    let server = TestServer::start(Arc::clone(&folder), &[]);
+    let api = Api::of(&server);
+    api.destination("shop", "http://127.0.0.1:9/", "").await;
+    hold(&api).await;
+    thin.under.leave(12 * MIB);
+    let mut producers = JoinSet::new();
+    for producer in 0..8 {
+        producers.spawn(produce(api.clone(), producer, LARGE));
+    }
+    let taken = producers.join_all().await.into_iter().flatten().collect();
+    assert_eq!(server.wait().0, Some(75));
+    fs::remove_file(thin.under.at.join("filler")).unwrap();
+    thin.mount_anew();
+    let server = TestServer::start(folder, &[]);
+    all_there(&Api::of(&server), &taken, LARGE).await;
+    println!("{} were answered, and all are there", taken.len());
+    assert!(taken.len() > 10, "{}", taken.len());
     assert_eq!(server.stop().0, Some(0));
 }

@@ -32,6 +32,9 @@ use crate::server;
 /// Whoever is not answered within this time after the end of the engine is not answered.
 const SILENCE: Duration = Duration::from_millis(20);
 
+/// Bytes of a body that costs little.
+const SMALL: usize = 16;
+
 /// A disk that fails at one operation and at every one after it.
 #[derive(Clone, Debug)]
 struct Failing {
@@ -184,16 +187,29 @@ async fn a_failed_step_is_not_answered_nor_what_comes_after_it() {
     }
 }
 
+/// A body that only this key has.
+pub(crate) fn body(key: &str, length: usize) -> Vec<u8> {
+    key.bytes().cycle().take(length).collect()
+}
+
 /// Posts one keyed body after the other until its connection breaks, and says which were taken.
-async fn produce(api: Api, producer: usize) -> BTreeSet<String> {
+pub(crate) async fn produce(api: Api, producer: usize, length: usize) -> BTreeSet<String> {
     let mut taken = BTreeSet::new();
     loop {
         let key = format!("{producer}-{}", taken.len());
-        match api.send("shop", Some(&key), key.clone().into_bytes()).await {
+        match api.send("shop", Some(&key), body(&key, length)).await {
             Ok(answer) => drop(answer.expect(202)),
             Err(_) => return taken,
         }
         taken.insert(key);
+    }
+}
+
+/// Every one of these is a repeat.
+pub(crate) async fn all_there(api: &Api, taken: &BTreeSet<String>, length: usize) {
+    for key in taken {
+        let again = api.send("shop", Some(key), body(key, length)).await.unwrap().expect(200);
+        assert_eq!(again["duplicate"], true, "{key}");
     }
 }
 
@@ -217,7 +233,7 @@ async fn a_disk_that_takes_nothing_more_ends_the_process_and_loses_nothing() {
     api.admin("PUT", "/v1/destinations/shop/hold", hold).await.expect(200);
     let mut producers = JoinSet::new();
     for producer in 0..8 {
-        producers.spawn(produce(api.clone(), producer));
+        producers.spawn(produce(api.clone(), producer, SMALL));
     }
     until("there is some load", async || api.list("state=delayed,ready").await.len() > 200).await;
     let none = Rlimit { current: Some(0), maximum: None };
@@ -228,10 +244,7 @@ async fn a_disk_that_takes_nothing_more_ends_the_process_and_loses_nothing() {
     assert!(taken.len() > 200, "{}", taken.len());
     let server = TestServer::start(folder, &[]);
     let api = Api::of(&server);
-    for key in &taken {
-        let again = api.send("shop", Some(key), key.clone().into_bytes()).await.unwrap().expect(200);
-        assert_eq!(again["duplicate"], true, "{key}");
-    }
+    all_there(&api, &taken, SMALL).await;
     let there = api.list("state=delayed,ready").await.len();
     println!("{} were answered, {there} are there", taken.len());
     assert!((taken.len()..=taken.len() + 8).contains(&there));
