@@ -37,7 +37,8 @@
 //!    band, what they were charged by weight differs by at most one charge of each.
 //! 8. The engine reads no clock and never waits for the network; the sender never sees the store.
 //! 9. Only `store/mod.rs` begins and commits; only `driver/clock.rs` reads time; only `config.rs`
-//!    reads the environment.
+//!    reads the environment, but for systemd's own variables, which `cli/supervisor.rs` leaves to
+//!    `sd-notify`.
 //! 10. Everything that can grow has a named bound, and full is a refusal, not a wait.
 //! 11. A storage error ends the process (75) with nothing of its step answered; a file that is
 //!     damaged, newer or another region's is refused (78) unchanged.
@@ -94,6 +95,13 @@
 //!   by more weight, and the other classes would pay for it.
 //! - **Places in the per-destination metrics are kept, not shared out anew**: there are never more
 //!   series than places, so who has most waiting may have to wait for one, ten minutes at the most.
+//! - **Whoever is not to be answered waits for ever**: a reply that is dropped is silence, and only an
+//!   end in order sends the refusal. No flag has to be read at the right moment, and a panic in the
+//!   engine is covered as well.
+//! - **The ballast is given up while there is still a little room**, not only after a failed write:
+//!   that would have ended the process. An open gives it up too, before it writes.
+//! - **The watchdog is fed by a task that sees a new commit**, not by the engine's thread: a runtime
+//!   that is stuck does not live either.
 //! - **Two-digit years follow `httpdate`** (70-99 are 19xx); a fraction of a second rounds up; a
 //!   weekday that is wrong makes a date invalid.
 

@@ -28,6 +28,8 @@ pub struct Scrape {
     pub commit_seconds: Histogram,
     pub commit_operations: Histogram,
     pub store_bytes: u64,
+    /// None where it cannot be told.
+    pub disk_free_bytes: Option<u64>,
     pub region: String,
     pub now: Timestamp,
 }
@@ -75,6 +77,10 @@ impl Scrape {
             Some(Unit::Bytes),
             self.store_bytes as f64,
         )?;
+        if let Some(free) = self.disk_free_bytes {
+            let help = "what is free of the disk that the data file is on";
+            families.gauge("duehook_disk_free", help, Some(Unit::Bytes), free as f64)?;
+        }
         families.counter(
             "duehook_leases_expired",
             "leases that ended without a report",

@@ -15,6 +15,7 @@ mod output;
 mod send;
 pub mod serve;
 mod stats;
+mod supervisor;
 mod trial;
 mod wire;
 

@@ -28,12 +28,20 @@ const STEP_INGEST_BYTES: usize = 8 << 20;
 
 pub(super) type Accepts = Vec<Result<Accepted, Rejected>>;
 
+/// It was in no step, and will be in none: the engine has ended in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NotTaken;
+
+/// Where a reply goes. Dropped without one it says nothing at all: its step has failed, and
+/// whoever waits must not be answered before the process ends.
+pub(super) type ReplyTo<T> = oneshot::Sender<Result<T, NotTaken>>;
+
 /// Where the replies of a step go, in the order of its batch.
 #[derive(Default)]
 pub(super) struct Replies {
-    pub(super) commands: Vec<oneshot::Sender<Result<Done, CommandError>>>,
-    pub(super) accepts: Vec<oneshot::Sender<Accepts>>,
-    pub(super) answers: Vec<oneshot::Sender<Answer>>,
+    pub(super) commands: Vec<ReplyTo<Result<Done, CommandError>>>,
+    pub(super) accepts: Vec<ReplyTo<Accepts>>,
+    pub(super) answers: Vec<ReplyTo<Answer>>,
 }
 
 impl Replies {
@@ -44,9 +52,9 @@ impl Replies {
         commands: Vec<Result<Done, CommandError>>,
         answers: Vec<Answer>,
     ) {
-        self.accepts.into_iter().zip(accepts).for_each(|(to, reply)| drop(to.send(reply)));
-        self.commands.into_iter().zip(commands).for_each(|(to, reply)| drop(to.send(reply)));
-        self.answers.into_iter().zip(answers).for_each(|(to, reply)| drop(to.send(reply)));
+        self.accepts.into_iter().zip(accepts).for_each(|(to, reply)| drop(to.send(Ok(reply))));
+        self.commands.into_iter().zip(commands).for_each(|(to, reply)| drop(to.send(Ok(reply))));
+        self.answers.into_iter().zip(answers).for_each(|(to, reply)| drop(to.send(Ok(reply))));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -74,24 +82,33 @@ pub(super) struct Inbox {
 #[derive(Default)]
 struct Queues {
     reports: Vec<Report>,
-    commands: VecDeque<(Command, oneshot::Sender<Result<Done, CommandError>>)>,
-    queries: VecDeque<(Query, oneshot::Sender<Answer>)>,
-    ingest: VecDeque<(AcceptBatch, oneshot::Sender<Accepts>)>,
+    commands: VecDeque<(Command, ReplyTo<Result<Done, CommandError>>)>,
+    queries: VecDeque<(Query, ReplyTo<Answer>)>,
+    ingest: VecDeque<(AcceptBatch, ReplyTo<Accepts>)>,
     items: usize,
     bytes: usize,
     phase: Phase,
-    /// The engine is gone: nothing will be answered any more.
-    closed: bool,
+    end: Option<End>,
     /// The engine waits for the bell. Ringing it costs a system call, so it is not rung for
     /// nothing.
     waiting: bool,
 }
 
-/// Why something was not taken in. It comes back whole.
+/// How the engine has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The file is closed, and what was answered is in it.
+    InOrder,
+    /// The store has failed, and the process is about to end.
+    Failed,
+}
+
+/// Why something was not taken in. It comes back whole, unless there is nothing to be said of it.
 pub(super) enum Refusal<T> {
     Full(T),
     Stopping(T),
-    Closed,
+    /// Not to be answered: the process is about to end.
+    Failed,
 }
 
 fn weight(batch: &AcceptBatch) -> usize {
@@ -109,7 +126,7 @@ impl Inbox {
     pub(super) fn command(
         &self,
         command: Command,
-        reply: oneshot::Sender<Result<Done, CommandError>>,
+        reply: ReplyTo<Result<Done, CommandError>>,
     ) -> Result<(), Refusal<()>> {
         let mut queues = self.lock();
         queues.admit(())?;
@@ -121,10 +138,12 @@ impl Inbox {
         Ok(())
     }
 
-    pub(super) fn query(&self, query: Query, reply: oneshot::Sender<Answer>) -> Result<(), Refusal<()>> {
+    pub(super) fn query(&self, query: Query, reply: ReplyTo<Answer>) -> Result<(), Refusal<()>> {
         let mut queues = self.lock();
-        if queues.closed {
-            return Err(Refusal::Closed);
+        match queues.end {
+            None => {}
+            Some(End::InOrder) => return Err(Refusal::Stopping(())),
+            Some(End::Failed) => return Err(Refusal::Failed),
         }
         if queues.queries.len() >= MAX_COMMANDS {
             return Err(Refusal::Full(()));
@@ -137,7 +156,7 @@ impl Inbox {
     pub(super) fn accept(
         &self,
         batch: AcceptBatch,
-        reply: oneshot::Sender<Accepts>,
+        reply: ReplyTo<Accepts>,
     ) -> Result<(), Refusal<AcceptBatch>> {
         let mut queues = self.lock();
         let batch = queues.admit(batch)?;
@@ -170,13 +189,22 @@ impl Inbox {
         self.ring(queues);
     }
 
-    /// Nothing is answered any more: what waits hears it now.
+    /// The engine has ended in order: what still waits was not taken, and hears it now.
     pub(super) fn close(&self) {
         let mut queues = self.lock();
-        queues.closed = true;
-        queues.commands.clear();
-        queues.queries.clear();
-        queues.ingest.clear();
+        queues.end = Some(End::InOrder);
+        queues.commands.drain(..).for_each(|(_, to)| drop(to.send(Err(NotTaken))));
+        queues.queries.drain(..).for_each(|(_, to)| drop(to.send(Err(NotTaken))));
+        queues.ingest.drain(..).for_each(|(_, to)| drop(to.send(Err(NotTaken))));
+    }
+
+    /// The store has failed: from now on nobody is told anything.
+    pub(super) fn fail(&self) {
+        self.lock().end = Some(End::Failed);
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.lock().end == Some(End::Failed)
     }
 
     /// Waits until there is something to do, at the longest for `longest`, and takes it.
@@ -208,10 +236,12 @@ impl Inbox {
 
 impl Queues {
     fn admit<T>(&self, what: T) -> Result<T, Refusal<T>> {
-        match (self.closed, self.phase) {
-            (true, _) => Err(Refusal::Closed),
-            (false, Phase::Running) => Ok(what),
-            (false, Phase::Stopping | Phase::Cutting) => Err(Refusal::Stopping(what)),
+        match (self.end, self.phase) {
+            (Some(End::Failed), _) => Err(Refusal::Failed),
+            (None, Phase::Running) => Ok(what),
+            (Some(End::InOrder), _) | (None, Phase::Stopping | Phase::Cutting) => {
+                Err(Refusal::Stopping(what))
+            }
         }
     }
 
@@ -275,7 +305,7 @@ mod tests {
         inbox.accept(batch(items, bytes), oneshot::channel().0).map_err(|refusal| match refusal {
             Refusal::Full(_) => "full",
             Refusal::Stopping(_) => "stopping",
-            Refusal::Closed => "closed",
+            Refusal::Failed => "failed",
         })
     }
 
@@ -317,7 +347,24 @@ mod tests {
         inbox.stop(true);
         inbox.stop(false);
         assert_eq!(inbox.phase(), Phase::Cutting, "never back");
-        inbox.close();
-        assert_eq!(put(&inbox, 1, 1), Err("closed"));
+    }
+
+    /// What waits when the engine ends: told so after an end in order, not a word after a failure.
+    #[test]
+    fn an_end_in_order_is_told_and_a_failure_is_not() {
+        let check = |end: fn(&Inbox), told: Option<NotTaken>, after: &str| {
+            let inbox = Inbox::default();
+            let (to, mut waits) = oneshot::channel();
+            assert!(inbox.accept(batch(1, 1), to).is_ok());
+            let (to, mut asks) = oneshot::channel();
+            assert!(inbox.query(Query::Gates(vec![]), to).is_ok());
+            end(&inbox);
+            assert_eq!(waits.try_recv().ok().and_then(Result::err), told);
+            assert_eq!(asks.try_recv().ok().and_then(Result::err), told);
+            assert_eq!(put(&inbox, 1, 1), Err(after));
+            assert_eq!(inbox.has_failed(), told.is_none());
+        };
+        check(Inbox::close, Some(NotTaken), "stopping");
+        check(Inbox::fail, None, "failed");
     }
 }

@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::engine::Engine;
 use crate::sender::Sender;
-use crate::store::{Owner, StoreError};
+use crate::store::{Disk, Owner, StoreError};
 use crate::time::Timestamp;
 
 use clock::Clock;
@@ -47,6 +47,7 @@ pub struct Custody {
     pub path: PathBuf,
     pub host: String,
     pub owner: Owner,
+    pub disk: Disk,
     /// When this run began.
     pub run: Timestamp,
 }
@@ -83,6 +84,7 @@ pub fn start(
         commits: Arc::clone(&commits),
         clock: clock.clone(),
         path: custody.path.clone().into(),
+        disk: custody.disk.clone().into(),
         region: engine.region().clone(),
     };
     let courier = Courier::start(engine.reader(), sender, Arc::clone(&inbox), clock.clone(), runtime);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::command::{AcceptBatch, Accepted, Fresh, Rejected};
+use super::live::DiskLive;
 use super::{Core, InStep};
 use crate::delivery::{Delivery, Lease, Payload, Source, State};
 use crate::model::{ClassNo, DeliveryId, DestNo, DestinationState, DueEntry, IdempotencyKey, Lane, Name};
@@ -16,6 +17,8 @@ use crate::time::{Millis, Timestamp};
 
 /// How long a producer is to wait when there is no room for more deliveries: by then some ended.
 const FULL_RETRY_AFTER: Millis = Millis(5_000);
+/// The same when the disk is nearly full: somebody has to make room first.
+const LOW_RETRY_AFTER: Millis = Millis(30_000);
 
 /// The class of a delivery that names none (API.md).
 const DEFAULT_CLASS: &str = "routine";
@@ -96,11 +99,21 @@ impl InStep<'_, '_> {
             let reason = self.core.directory.facts(no).reason.clone();
             return Ok(Pending::Rejected(Rejected::DestinationDisabled { reason }));
         }
-        if !self.accepting.room {
-            let full = Rejected::QueueFull { waiting: self.core.unended(), retry_after: FULL_RETRY_AFTER };
+        if let Some(full) = self.refusal() {
             return Ok(Pending::Rejected(full));
         }
         self.take(new, no, tenant, class).map(Pending::New)
+    }
+
+    /// Why nothing new is taken of this request.
+    fn refusal(&self) -> Option<Rejected> {
+        let core = &self.core;
+        if core.floor.is_low() {
+            let DiskLive { free_bytes, kept_bytes, .. } = core.floor.live();
+            return Some(Rejected::DiskLow { free_bytes, kept_bytes, retry_after: LOW_RETRY_AFTER });
+        }
+        let full = Rejected::QueueFull { waiting: core.unended(), retry_after: FULL_RETRY_AFTER };
+        (!self.accepting.room).then_some(full)
     }
 
     /// What a key leads to: in this step, or on disk.

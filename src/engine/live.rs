@@ -51,6 +51,7 @@ pub struct Live {
     /// Those with most waiting, as far as there are places for them.
     pub watched: Vec<WatchedLive>,
     pub figures: Figures,
+    pub disk: DiskLive,
 }
 
 #[cfg(test)]
@@ -71,6 +72,7 @@ impl Live {
             forecast: vec![0; crate::schedule::FORECAST_MINUTES],
             destinations: DestinationsLive::default(),
             watched: Vec::new(),
+            disk: DiskLive::default(),
             figures: Figures::new(&age_bounds(&[])),
         }
     }
@@ -98,6 +100,16 @@ pub struct DestinationsLive {
     pub held: u64,
     pub paused: u64,
     pub disabled: u64,
+}
+
+/// The room on the disk of the file, as of this picture: an idle server looks at it seldom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskLive {
+    pub free_bytes: u64,
+    /// What is to stay free; 0: it is not looked at.
+    pub kept_bytes: u64,
+    /// Nothing new is taken.
+    pub low: bool,
 }
 
 /// A destination that is shown one by one.

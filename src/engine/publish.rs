@@ -63,6 +63,7 @@ impl Core {
                 paused: survey.paused,
                 disabled: survey.disabled,
             },
+            disk: self.floor.live(),
             watched: self.watch.rows(&self.schedule, &self.directory, now),
             figures,
         }

@@ -48,6 +48,7 @@ pub enum Code {
     Terminal,
     PayloadErased,
     QueueFull,
+    DiskLow,
     ShuttingDown,
     Damaged,
     Internal,
@@ -108,6 +109,7 @@ impl Code {
             Code::Terminal => ("terminal", S::CONFLICT, "The delivery has ended"),
             Code::PayloadErased => ("payload_erased", S::CONFLICT, "The body is no longer there"),
             Code::QueueFull => ("queue_full", S::SERVICE_UNAVAILABLE, "There is no room now"),
+            Code::DiskLow => ("disk_low", S::INSUFFICIENT_STORAGE, "The disk is nearly full"),
             Code::ShuttingDown => ("shutting_down", S::SERVICE_UNAVAILABLE, "The server is stopping"),
             Code::Damaged => ("damaged", S::INTERNAL_SERVER_ERROR, "What is on disk for it is damaged"),
             Code::Internal => ("internal", S::INTERNAL_SERVER_ERROR, "The request failed inside the server"),
@@ -231,16 +233,9 @@ impl From<Unavailable> for Problem {
     fn from(why: Unavailable) -> Problem {
         let (code, wait) = match why {
             Unavailable::QueueFull { retry_after } => (Code::QueueFull, retry_after),
-            Unavailable::ShuttingDown | Unavailable::Stopped => (Code::ShuttingDown, RETRY_AFTER_DEFAULT),
+            Unavailable::ShuttingDown => (Code::ShuttingDown, RETRY_AFTER_DEFAULT),
         };
-        let detail = match why {
-            Unavailable::QueueFull { .. } | Unavailable::ShuttingDown => {
-                format!("{why}; nothing was stored, send it again")
-            }
-            Unavailable::Stopped => {
-                format!("{why} before it could say whether this was done: repeat it under the same key")
-            }
-        };
+        let detail = format!("{why}; nothing was stored, send it again");
         Problem { retry_after: Some(wait), ..Problem::new(code, detail) }
     }
 }
@@ -256,6 +251,9 @@ impl From<Rejected> for Problem {
             Rejected::QueueFull { retry_after, .. } => {
                 Problem { retry_after: Some(retry_after), ..Problem::new(Code::QueueFull, detail) }
             }
+            Rejected::DiskLow { retry_after, .. } => {
+                Problem { retry_after: Some(retry_after), ..Problem::new(Code::DiskLow, detail) }
+            }
             Rejected::Damaged => Problem::new(Code::Damaged, detail),
         }
     }
@@ -270,6 +268,7 @@ fn remedy(why: &Rejected) -> &'static str {
         Rejected::DestinationDisabled { .. } => "; it takes deliveries again once an operator enables it",
         Rejected::ClassUnknown => "; there are urgent, routine and bulk, and those that are configured",
         Rejected::KeyReused { .. } => "; another event needs a key of its own",
+        Rejected::DiskLow { .. } => "; nothing was stored, send it again once there is room",
         Rejected::QueueFull { .. } | Rejected::Damaged => "",
     }
 }

@@ -5,6 +5,7 @@
 //! Any error here is the end of the process; the file is never opened twice in one.
 
 pub mod check;
+mod disk;
 mod inspect;
 mod inventory;
 mod list;
@@ -25,6 +26,7 @@ use redb::{Database, Durability, ReadableDatabase};
 use crate::model::{MAX_CLASSES, Name};
 use crate::time::Timestamp;
 
+pub use disk::{Disk, MAX_BALLAST};
 pub(crate) use inventory::{BodyKind, Inventory};
 pub use list::{Between, Cursor, Filter, Order, Page, Shown};
 pub use load::{Body, Loaded};

@@ -9,6 +9,7 @@ mod cli;
 mod config;
 mod cost;
 mod crash;
+mod disk;
 
 mod http;
 mod open;
@@ -18,5 +19,7 @@ mod sender;
 mod server;
 mod simulation;
 mod stop;
+mod storage;
+mod supervisor;
 
 use server::{TestServer, server};
