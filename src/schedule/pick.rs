@@ -2,7 +2,8 @@
 
 use super::fair::{Turn, Turns, tags};
 use super::gate::Taken;
-use super::pool::{BANDS, Barred, Permit, Pool, Slot};
+use super::permit::{Permit, Slot};
+use super::pool::{BANDS, Barred, Pool};
 use super::{Schedule, bits, index};
 use crate::model::{DeliveryId, DestNo, DueEntry, Lane, TenantNo};
 use crate::time::{Millis, Now, Timestamp};
