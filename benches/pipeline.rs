@@ -20,7 +20,7 @@ use duehook::driver::{self, Custody};
 use duehook::engine::{Engine, Limits, Retention, Seed};
 use duehook::http::{self, App, Build};
 use duehook::sender::{Config, Sender};
-use duehook::store::{Opening, Owner};
+use duehook::store::{Disk, Opening, Owner};
 use duehook::time::Millis;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
@@ -278,9 +278,10 @@ async fn serve(data: &Path, retention: bool) -> (String, String, driver::Driver)
     let opening = Opening { region: &settings.region, now: now.wall, uuid: [7; 16] };
     let opened = duehook::store::open(data, "bench", &opening, |_| {}).unwrap();
     let engine = Engine::open(opened, limits(&settings, retention), Seed { run: 7 }, now).unwrap();
+    let disk = Disk::of(data, 0);
     let owner = Owner::beside(data, &settings.region);
-    let custody =
-        Custody { path: data.to_owned(), host: "bench".into(), owner, run: now.wall, backups: None };
+    let (path, host) = (data.to_owned(), "bench".to_owned());
+    let custody = Custody { path, host, owner, disk, run: now.wall, backups: None };
     let sender = Sender::new(Config::default()).unwrap();
     let handle = tokio::runtime::Handle::current();
     let (driver, handle) = driver::start(engine, sender, custody, clock, &handle);

@@ -1,6 +1,6 @@
 //! Settings, resolved once: flag over environment over file over default.
 //!
-//! Nothing else in the program reads the environment, and nothing here opens a socket or the
+//! Nothing else in the program reads ours in the environment, and nothing here opens a socket or the
 //! data file. A key that is unknown, or that this version does not act on, is refused by name:
 //! a setting that is silently ignored is worse than a server that does not start.
 
@@ -96,6 +96,8 @@ pub struct Ingest {
     pub max_payload: usize,
     /// Deliveries that have not ended.
     pub max_deliveries: u64,
+    /// Bytes of the disk that are to stay free; below it nothing is taken. 0: whatever is free.
+    pub min_free_disk: u64,
     pub max_connections: usize,
     pub body_timeout: Millis,
 }
@@ -151,7 +153,8 @@ const METRICS_DESTINATIONS_DEFAULT: usize = 20;
 /// What the names of our variables begin with.
 pub const PREFIX: &str = "DUEHOOK_";
 
-/// Reads the environment: the only function of the program that does.
+/// Reads the environment: the only function of the program that does, except for what systemd
+/// sets, `NOTIFY_SOCKET` and `WATCHDOG_USEC`, which the crate `sd-notify` reads itself.
 #[must_use]
 pub fn environment() -> Environment {
     let ours = |(name, value): (OsString, OsString)| {
@@ -228,6 +231,7 @@ impl Default for Ingest {
             listener: Listener::loopback(8460),
             max_payload: model::MAX_PAYLOAD_DEFAULT,
             max_deliveries: 20_000_000,
+            min_free_disk: 1 << 30,
             max_connections: 1024,
             body_timeout: Millis::seconds(15),
         }

@@ -36,8 +36,9 @@
 //!    writes a fixed number of rows, whatever waits. Between tenants that wait in one pool and
 //!    band, what they were charged by weight differs by at most one charge of each.
 //! 8. The engine reads no clock and never waits for the network; the sender never sees the store.
-//! 9. Only `store/mod.rs` begins and commits, and `store/backup.rs` in the copy it makes; only `driver/clock.rs` reads time; only `config.rs`
-//!    reads the environment.
+//! 9. Only `store/mod.rs` begins and commits, and `store/backup.rs` in the copy it makes; only
+//!    `driver/clock.rs` reads time; only `config.rs` reads the environment, but for systemd's own
+//!    variables, which `cli/supervisor.rs` leaves to `sd-notify`.
 //! 10. Everything that can grow has a named bound, and full is a refusal, not a wait.
 //! 11. A storage error ends the process (75) with nothing of its step answered; a file that is
 //!     damaged, newer or another region's is refused (78) unchanged.
@@ -58,8 +59,8 @@
 //!   then change in one function, `check` can demand the exact rows, and retention reads the
 //!   record in any case.
 //! - **Waiting is counted by second**, not by minute: a retry due in five seconds would otherwise
-//!   be shown as ready for up to a minute. RAM is bounded by the distinct seconds in which
-//!   anything is due.
+//!   be shown as ready for up to a minute. What is due in more than an hour is counted by the minute
+//!   until then, so that RAM is bounded by the seconds of an hour and the minutes of a month.
 //! - **The count after an open is paged inside steps** (2,048 rows a step, read only): it is exact
 //!   at every moment, needs no reader, and pins no page of the file.
 //! - **Held work is split by lane**: which of a held destination's rows are due is not known row by
@@ -81,6 +82,14 @@
 //!   pages of 64 the held backlog of others cost 25 rows a claim.
 //! - **Lanes are found in steps after the open**, the most urgent class first; until a lane is found,
 //!   what comes anew for it is taken to stand behind rows on disk.
+//! - **Cold requests borrow what nobody waits for**, as far as the slow pool could take them over
+//!   should none be answered: a hundred thousand new destinations are first asked in 3 s, not 10.
+//! - **What shuts an open gate closes it**, whenever it was asked; what comes while it is shut only
+//!   makes it longer. A failed cohort halves an adaptive limit once, told by when each request
+//!   went out, and counts whole towards the breaker.
+//! - **Known destinations that stop answering all at once** can fill the fast pool before they are
+//!   known to be slow: no limit of one destination bounds what thousands hold together. Half of the
+//!   slots then turn slow after two seconds, and the rest come back with their timeouts.
 //! - **What a lighter class leaves free** goes by its weight against the heaviest: nothing, a
 //!   twentieth from half of it, a fifth below. Classes are the operator's; three were foreseen.
 //! - **A rate of less than one request a second is stored with each claim**, a faster one is taken to
@@ -94,6 +103,13 @@
 //!   by more weight, and the other classes would pay for it.
 //! - **Places in the per-destination metrics are kept, not shared out anew**: there are never more
 //!   series than places, so who has most waiting may have to wait for one, ten minutes at the most.
+//! - **Whoever is not to be answered waits for ever**: a reply that is dropped is silence, and only an
+//!   end in order sends the refusal. No flag has to be read at the right moment, and a panic in the
+//!   engine is covered as well.
+//! - **The ballast is given up while there is still a little room**, not only after a failed write:
+//!   that would have ended the process. An open gives it up too, before it writes.
+//! - **The watchdog is fed by a task that sees a new commit**, not by the engine's thread: a runtime
+//!   that is stuck does not live either.
 //! - **Two-digit years follow `httpdate`** (70-99 are 19xx); a fraction of a second rounds up; a
 //!   weekday that is wrong makes a date invalid.
 

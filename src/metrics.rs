@@ -32,6 +32,8 @@ pub struct Scrape {
     pub oldest_read: Millis,
     /// When the newest backup was finished.
     pub last_backup: Option<Timestamp>,
+    /// None where it cannot be told.
+    pub disk_free_bytes: Option<u64>,
     pub region: String,
     pub now: Timestamp,
 }
@@ -80,6 +82,10 @@ impl Scrape {
             self.store_bytes as f64,
         )?;
         self.copies(families)?;
+        if let Some(free) = self.disk_free_bytes {
+            let help = "what is free of the disk that the data file is on";
+            families.gauge("duehook_disk_free", help, Some(Unit::Bytes), free as f64)?;
+        }
         families.counter(
             "duehook_leases_expired",
             "leases that ended without a report",

@@ -17,6 +17,7 @@ mod send;
 pub mod serve;
 mod server;
 mod stats;
+mod supervisor;
 mod trial;
 mod wire;
 

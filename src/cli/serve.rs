@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::supervisor;
 use crate::config::{Listener, LogFormat, Settings};
 use crate::driver::backup::Plan;
 use crate::driver::clock::Clock;
@@ -19,7 +20,7 @@ use crate::driver::{self, Custody, Driver, Handle};
 use crate::engine::{Engine, Limits, Retention, Seed};
 use crate::http::{self, App, Build};
 use crate::sender::{self, Sender, egress};
-use crate::store::{self, OpenError, Opening, Owner};
+use crate::store::{self, Disk, OpenError, Opening, Owner};
 use crate::time::Millis;
 
 /// What is cut has this long to be reported and committed before the process ends.
@@ -75,6 +76,7 @@ pub fn run(settings: Settings) -> ExitCode {
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            supervisor::failed(&error.to_string());
             tracing::error!(exit_code = error.code(), "{error}");
             ExitCode::from(error.code())
         }
@@ -100,13 +102,17 @@ async fn serve(settings: &Settings) -> Result<(), ServeError> {
     // would look like a crash to the next one.
     let sockets = bind_all(settings).await?;
     let sender = sender(settings)?;
+    let opening = supervisor::opening(&settings.data);
     let (driver, handle) = open(settings, sender, &clock)?;
+    drop(opening);
     let (stop, stopping) = watch::channel(());
     let mut listeners = JoinSet::new();
     let addresses = listen(settings, sockets, &handle, &mut listeners, &stopping)?;
-    drop(handle);
     announce(settings, addresses);
-    finish(driver, settings, &mut signals, stop, listeners).await
+    let living = supervisor::ready(handle);
+    let ended = finish(driver, settings, &mut signals, stop, listeners).await;
+    drop(living);
+    ended
 }
 
 /// Opens the file and starts the engine on it.
@@ -114,13 +120,16 @@ fn open(settings: &Settings, sender: Sender, clock: &Clock) -> Result<(Driver, H
     let host = host_id(settings);
     let now = clock.now();
     let opening = Opening { region: &settings.region, now: now.wall, uuid: random()? };
+    let disk = Disk::of(&settings.data, settings.ingest.min_free_disk);
+    disk.relieve();
     let opened = store::open::open(&settings.data, &host, &opening, walked)?;
     let run = u64::from_le_bytes(random()?);
     let mut engine = Engine::open(opened, limits(settings), Seed { run }, now).map_err(refused)?;
     engine.watch(settings.metrics_destinations);
+    engine.keep_free(settings.ingest.min_free_disk);
     let owner = Owner::beside(&settings.data, &settings.region);
     let (path, backups) = (settings.data.clone(), plan(settings));
-    let custody = Custody { path, host, owner, run: now.wall, backups };
+    let custody = Custody { path, host, owner, disk, run: now.wall, backups };
     Ok(driver::start(engine, sender, custody, clock.clone(), &tokio::runtime::Handle::current()))
 }
 
@@ -143,7 +152,9 @@ fn refused(error: store::StoreError) -> ServeError {
 }
 
 fn walked(share: f64) {
-    tracing::info!(percent = (share * 100.0) as u64, "checking the data file after a crash");
+    let percent = (share * 100.0) as u64;
+    tracing::info!(percent, "checking the data file after a crash");
+    supervisor::walked(percent);
 }
 
 /// What names this machine: the setting, or what systemd made at installation.
@@ -330,6 +341,7 @@ async fn finish(
         () = signals.next() => {}
     }
     tracing::info!("stopping");
+    supervisor::stopping(settings.shutdown_timeout);
     driver.stop();
     let patient = timeout(settings.shutdown_timeout.duration(), driver.ended());
     let ended = tokio::select! {
@@ -344,9 +356,11 @@ async fn finish(
             timeout(CUT_TIME.duration(), driver.ended()).await.map_err(|_| ServeError::Hung)?
         }
     };
+    // After a failure nobody is waited for: what was asked is not answered.
+    ended?;
     stop.send_replace(());
     while listeners.join_next().await.is_some() {}
     driver.join();
     tracing::info!("stopped");
-    ended.map_err(ServeError::Store)
+    Ok(())
 }

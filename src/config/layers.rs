@@ -41,12 +41,11 @@ const NAMED: [&str; 3] = ["policy", "class", "tenant"];
 
 /// Keys and tables of the contract that this version does not act on, and what to do meanwhile.
 /// A star stands for any name.
-const NOT_YET: [(&str, &str); 19] = [
+const NOT_YET: [(&str, &str); 18] = [
     ("ingest.auth", LOOPBACK),
     ("ingest.tls_cert", LOOPBACK),
     ("ingest.tls_key", LOOPBACK),
     ("ingest.plaintext", LOOPBACK),
-    ("ingest.min_free_disk", "remove it and watch the disk"),
     ("admin.auth", LOOPBACK),
     ("admin.tls_cert", LOOPBACK),
     ("admin.tls_key", LOOPBACK),

@@ -39,6 +39,9 @@ const MAX_RETENTION: Millis = Millis(3_650 * DAY.0);
 /// Deliveries in one file: two hundred times what has been measured.
 const MAX_DELIVERIES: u64 = 1_000_000_000;
 
+/// A petabyte: more than any disk that one file is on.
+const MAX_FREE_DISK: usize = 1 << 50;
+
 /// Reads every setting; what is left over is refused.
 pub(super) fn settings(mut layers: Layers) -> Result<Settings, ConfigError> {
     let default = Settings::default();
@@ -88,6 +91,9 @@ fn ingest(layers: &mut Layers, default: Ingest) -> Result<Ingest, ConfigError> {
         })?,
         max_deliveries: layers.take(&["ingest", "max_deliveries"], default.max_deliveries, |value| {
             value.whole(1..=MAX_DELIVERIES)
+        })?,
+        min_free_disk: layers.take(&["ingest", "min_free_disk"], default.min_free_disk, |value| {
+            value.size(0..=MAX_FREE_DISK).map(|bytes| bytes as u64)
         })?,
         max_connections: layers
             .take(&["ingest", "max_connections"], default.max_connections, |value| value.whole(1..=65_536))?,

@@ -295,7 +295,6 @@ fn what_comes_later_is_refused_by_name() {
             check(&format!("[{table}]\n{key} = 'x'"), &format!("{table}.{key}"));
         }
     }
-    check("[ingest]\nmin_free_disk = '1GiB'", "ingest.min_free_disk");
     check("[send]\nproxy = ''", "send.proxy");
     check("[retention]\naudit = '90d'", "retention.audit");
     for table in ["payload_refs", "token"] {

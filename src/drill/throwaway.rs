@@ -21,9 +21,11 @@ const LOG_SHOWN: usize = 2_000;
 
 /// What is set for the server besides free ports: failures come back soon, so that a drill
 /// takes seconds.
-const SETTINGS: [(&str, &str); 5] = [
+const SETTINGS: [(&str, &str); 6] = [
     // It lives too short to need a copy, and is measured.
     ("DUEHOOK_BACKUP__DIR", ""),
+    // A trial is not to fail because the folder for temporary files is small.
+    ("DUEHOOK_INGEST__MIN_FREE_DISK", "16MiB"),
     ("DUEHOOK_INGEST__LISTEN", "127.0.0.1:0"),
     ("DUEHOOK_ADMIN__LISTEN", "127.0.0.1:0"),
     ("DUEHOOK_POLICY__DEFAULT__SCHEDULE", "300ms"),

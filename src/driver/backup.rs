@@ -27,8 +27,6 @@ const BYTES_PER_SECOND: u64 = 64 << 20;
 const GROWTH_SHARE: u64 = 4;
 /// …and in any case by so much.
 const GROWTH_LEAST: u64 = 1 << 30;
-/// What must stay free beside the copy.
-const FLOOR: u64 = 1 << 30;
 /// The first snapshot of a run is not made sooner: a server that dies at once is not to copy.
 const FIRST: Millis = Millis(60_000);
 /// After a snapshot that failed.
@@ -50,6 +48,8 @@ pub(super) struct Source {
     pub(super) reads: Arc<Reads>,
     pub(super) clock: Clock,
     pub(super) data: PathBuf,
+    /// Bytes that must stay free beside the copy.
+    pub(super) floor: u64,
 }
 
 /// The way to the thread that copies.
@@ -156,10 +156,10 @@ impl Clerk {
 
     /// One copy, from the look at the disk to its name. A file that cannot be read ends the process.
     fn copy(&self, path: &Path) -> Answer {
-        let Source { reader, reads, clock, data } = &self.source;
+        let Source { reader, reads, clock, data, floor } = &self.source;
         let begun = clock.now();
         let length = length(data);
-        room(path, length)?;
+        room(path, length, *floor)?;
         let copied = catch_unwind(AssertUnwindSafe(|| {
             let _counted = reads.begin(begun.mono);
             reader.backup(path, begun.wall, &mut |bytes| self.pace(bytes, length, begun.mono))
@@ -210,12 +210,12 @@ fn length(data: &Path) -> u64 {
 }
 
 /// A copy is begun only where there is room for it.
-fn room(path: &Path, length: u64) -> Result<(), BackupError> {
+fn room(path: &Path, length: u64, floor: u64) -> Result<(), BackupError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let about = rustix::fs::statvfs(folder);
     let about = about.map_err(|error| BackupError::Io { path: folder.to_owned(), error: error.into() })?;
     let free = about.f_bavail.saturating_mul(about.f_frsize);
-    let needed = length + length / 5 + FLOOR;
+    let needed = (length + length / 5).saturating_add(floor);
     if free < needed { Err(BackupError::NoRoom { needed, free }) } else { Ok(()) }
 }
 
@@ -281,8 +281,9 @@ mod tests {
 
     #[test]
     fn where_there_is_no_room_nothing_is_begun() {
-        assert!(room(Path::new("/tmp/x"), 0).is_ok());
-        assert!(matches!(room(Path::new("/tmp/x"), 1 << 60), Err(BackupError::NoRoom { .. })));
-        assert!(matches!(room(Path::new("/nowhere/x"), 0), Err(BackupError::Io { .. })));
+        assert!(room(Path::new("/tmp/x"), 0, 0).is_ok());
+        assert!(matches!(room(Path::new("/tmp/x"), 1 << 60, 0), Err(BackupError::NoRoom { .. })));
+        assert!(matches!(room(Path::new("/tmp/x"), 0, u64::MAX), Err(BackupError::NoRoom { .. })));
+        assert!(matches!(room(Path::new("/nowhere/x"), 0, 0), Err(BackupError::Io { .. })));
     }
 }

@@ -42,6 +42,11 @@ impl Commits {
         measured.operations.observe(operations as f64);
     }
 
+    /// How many there were.
+    pub(super) fn count(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).seconds.count()
+    }
+
     /// All of it until now.
     pub(super) fn measured(&self) -> Measured {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

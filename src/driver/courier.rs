@@ -316,7 +316,7 @@ fn endpoint(stored: &DestinationView) -> Endpoint {
 /// A file that cannot be read ends the process: what is half dead looks healthy from its cache.
 fn unreadable(error: &StoreError) -> ! {
     tracing::error!(%error, "the data file cannot be read: the process ends");
-    std::process::exit(75)
+    std::process::exit(i32::from(error.exit_code()))
 }
 
 #[cfg(test)]

@@ -11,14 +11,14 @@ use tokio::time::timeout;
 use super::backup::{BackedUp, Backups, Reads};
 use super::clock::Clock;
 use super::commits::{Commits, Measured};
-use super::inbox::{Inbox, Phase, Refusal};
+use super::inbox::{Inbox, NotTaken, Phase, Refusal};
 use crate::engine::command::{
     AcceptBatch, Accepted, Answer, ClaimsSet, Command, CommandError, Done, Query, Rejected,
 };
-use crate::engine::live::Live;
+use crate::engine::live::{DiskLive, Live};
 use crate::metrics::Scrape;
 use crate::model::{Name, NewDelivery};
-use crate::store::{BackupError, Claims, Reader, Snapshot, StoreError};
+use crate::store::{BackupError, Claims, Disk, Reader, Snapshot, StoreError};
 use crate::time::{Millis, Mono, Timestamp};
 
 /// Read transactions at once, each on a blocking thread: what is freed while one is open stays
@@ -45,6 +45,7 @@ pub struct Handle {
     pub(super) path: Arc<Path>,
     pub(super) backups: Arc<Backups>,
     pub(super) reads: Arc<Reads>,
+    pub(super) disk: Arc<Disk>,
     pub(super) region: Name,
 }
 
@@ -58,9 +59,21 @@ pub enum Unavailable {
     /// An operator copies the file.
     #[error("commits are held back while the data file is copied")]
     BackupHold,
-    /// The process is about to exit: what was asked may or may not have been done.
-    #[error("the engine has stopped")]
-    Stopped,
+}
+
+/// Never ends: a step has failed, what was asked may or may not have been done, and the process
+/// is about to end. The connection then breaks, which is all that can be said truthfully.
+async fn silence<T>() -> T {
+    std::future::pending().await
+}
+
+/// The reply of a step, or that there was none for it; silence when the step failed.
+async fn heard<T>(answer: oneshot::Receiver<Result<T, NotTaken>>) -> Result<T, Unavailable> {
+    match answer.await {
+        Ok(Ok(reply)) => Ok(reply),
+        Ok(Err(NotTaken)) => Err(Unavailable::ShuttingDown),
+        Err(_) => silence().await,
+    }
 }
 
 /// Whether the engine lives, for `/healthz` and `/readyz`.
@@ -68,10 +81,13 @@ pub enum Unavailable {
 pub struct Health {
     /// Since the newest commit.
     pub last_commit_age: Millis,
+    /// The store has failed: the process is about to end.
+    pub failed: bool,
     pub shutting_down: bool,
     /// Deliveries are claimed.
     pub claiming: bool,
     pub ingest_queue_full: bool,
+    pub disk: DiskLive,
 }
 
 type Accepts = Vec<Result<Accepted, Rejected>>;
@@ -91,13 +107,13 @@ impl Handle {
     pub async fn accept(&self, batch: AcceptBatch) -> Result<Accepts, Unavailable> {
         let (reply, answer) = oneshot::channel();
         match self.inbox.accept(batch, reply) {
-            Ok(()) => answer.await.map_err(|_| Unavailable::Stopped),
+            Ok(()) => heard(answer).await,
             Err(Refusal::Held(batch)) => self.accept_held(batch).await,
             Err(Refusal::Full(batch)) => {
                 self.repeats(batch, Unavailable::QueueFull { retry_after: QUEUE_RETRY_AFTER }).await
             }
             Err(Refusal::Stopping(batch)) => self.repeats(batch, Unavailable::ShuttingDown).await,
-            Err(Refusal::Closed) => Err(Unavailable::Stopped),
+            Err(Refusal::Failed) => silence().await,
         }
     }
 
@@ -106,13 +122,13 @@ impl Handle {
         drop(timeout(HOLD_PATIENCE.duration(), self.inbox.hold.open()).await);
         let (reply, answer) = oneshot::channel();
         match self.inbox.accept(batch, reply) {
-            Ok(()) => answer.await.map_err(|_| Unavailable::Stopped),
+            Ok(()) => heard(answer).await,
             Err(Refusal::Held(batch)) => self.repeats(batch, Unavailable::BackupHold).await,
             Err(Refusal::Full(batch)) => {
                 self.repeats(batch, Unavailable::QueueFull { retry_after: QUEUE_RETRY_AFTER }).await
             }
             Err(Refusal::Stopping(batch)) => self.repeats(batch, Unavailable::ShuttingDown).await,
-            Err(Refusal::Closed) => Err(Unavailable::Stopped),
+            Err(Refusal::Failed) => silence().await,
         }
     }
 
@@ -123,11 +139,10 @@ impl Handle {
     /// [`Unavailable`] when the server is stopping.
     pub async fn hold(&self, ttl: Millis) -> Result<Timestamp, Unavailable> {
         let now = self.clock.now();
-        if self.inbox.phase() > Phase::Running {
-            return Err(Unavailable::ShuttingDown);
+        match self.inbox.hold(now.mono.plus(ttl)) {
+            Ok(stands) => stands.await.map_err(|_| Unavailable::ShuttingDown)?,
+            Err(refusal) => return Err(refused(refusal).await),
         }
-        let heard = self.inbox.hold(now.mono.plus(ttl));
-        heard.await.map_err(|_| Unavailable::ShuttingDown)?;
         Ok(now.wall.plus(ttl))
     }
 
@@ -154,8 +169,10 @@ impl Handle {
     /// [`Unavailable`] when nothing was done.
     pub async fn command(&self, command: Command) -> Result<Result<Done, CommandError>, Unavailable> {
         let (reply, answer) = oneshot::channel();
-        self.inbox.command(command, reply).map_err(refused)?;
-        answer.await.map_err(|_| Unavailable::Stopped)
+        match self.inbox.command(command, reply) {
+            Ok(()) => heard(answer).await,
+            Err(refusal) => Err(refused(refusal).await),
+        }
     }
 
     /// Lets all deliveries be claimed, or none; answered after its commit.
@@ -164,8 +181,10 @@ impl Handle {
     /// [`Unavailable`] when nothing was done.
     pub async fn set_claims(&self, running: bool) -> Result<ClaimsSet, Unavailable> {
         let (reply, answer) = oneshot::channel();
-        self.inbox.set_claims(running, reply).map_err(refused)?;
-        answer.await.map_err(|_| Unavailable::Stopped)
+        match self.inbox.set_claims(running, reply) {
+            Ok(()) => heard(answer).await,
+            Err(refusal) => Err(refused(refusal).await),
+        }
     }
 
     /// Asks what the engine has in RAM.
@@ -174,21 +193,29 @@ impl Handle {
     /// [`Unavailable`] when there is no answer.
     pub async fn query(&self, query: Query) -> Result<Answer, Unavailable> {
         let (reply, answer) = oneshot::channel();
-        self.inbox.query(query, reply).map_err(refused)?;
-        answer.await.map_err(|_| Unavailable::Stopped)
+        match self.inbox.query(query, reply) {
+            Ok(()) => heard(answer).await,
+            Err(refusal) => Err(refused(refusal).await),
+        }
     }
 
     /// Runs `read` on a blocking thread in one short read transaction. The closure that it is
     /// given says when the time of a page is over. A file that cannot be read ends the process.
     ///
     /// # Errors
-    /// [`Unavailable::Stopped`] when the file is closed.
+    /// [`Unavailable::ShuttingDown`] when the file is closed.
+    ///
+    /// # Panics
+    /// When `read` does.
     pub async fn read<T, F>(&self, read: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
         F: FnOnce(&Snapshot, &dyn Fn() -> bool) -> Result<T, StoreError> + Send + 'static,
     {
-        let turn = Arc::clone(&self.readers).acquire_owned().await.map_err(|_| Unavailable::Stopped)?;
+        let turn = Arc::clone(&self.readers).acquire_owned().await.map_err(|_| Unavailable::ShuttingDown)?;
+        if self.inbox.has_failed() {
+            return silence().await;
+        }
         let (reader, clock, reads) = (self.reader.clone(), self.clock.clone(), Arc::clone(&self.reads));
         let done = spawn_blocking(move || {
             let begun = clock.now().mono;
@@ -200,11 +227,15 @@ impl Handle {
         });
         match done.await {
             Ok(Ok(made)) => Ok(made),
-            Ok(Err(StoreError::Closed)) | Err(_) => Err(Unavailable::Stopped),
+            Ok(Err(StoreError::Closed)) => Err(Unavailable::ShuttingDown),
             Ok(Err(error)) => {
                 tracing::error!(%error, "the data file cannot be read: the process ends");
-                std::process::exit(75)
+                std::process::exit(i32::from(error.exit_code()))
             }
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_cancelled) => Err(Unavailable::ShuttingDown),
+            },
         }
     }
 
@@ -224,6 +255,12 @@ impl Handle {
         Arc::clone(&self.live.borrow())
     }
 
+    /// Commits since the start, the heartbeats of an idle engine included.
+    #[must_use]
+    pub fn commits(&self) -> u64 {
+        self.commits.count()
+    }
+
     /// How the engine is.
     #[must_use]
     pub fn health(&self) -> Health {
@@ -231,9 +268,11 @@ impl Handle {
         let shutting_down = self.inbox.phase() > Phase::Running;
         Health {
             last_commit_age: self.clock.now().mono.since(committed),
+            failed: self.inbox.has_failed(),
             shutting_down,
             claiming: !shutting_down && self.live.borrow().claims == Claims::Running,
             ingest_queue_full: self.inbox.is_full(),
+            disk: self.live.borrow().disk,
         }
     }
 
@@ -252,6 +291,7 @@ impl Handle {
             store_bytes: file_bytes,
             oldest_read: self.reads.oldest(self.clock.now().mono),
             last_backup: self.backups.last_success(),
+            disk_free_bytes: self.disk.free(),
             region,
             now: self.now(),
         }
@@ -269,11 +309,11 @@ fn repeat(file: &Snapshot, new: &NewDelivery) -> Result<Option<Accepted>, StoreE
     Ok(same.map(|delivery| Accepted { delivery, duplicate: true }))
 }
 
-fn refused(refusal: Refusal<()>) -> Unavailable {
+async fn refused(refusal: Refusal<()>) -> Unavailable {
     match refusal {
         Refusal::Full(()) => Unavailable::QueueFull { retry_after: QUEUE_RETRY_AFTER },
         Refusal::Stopping(()) => Unavailable::ShuttingDown,
         Refusal::Held(()) => Unavailable::BackupHold,
-        Refusal::Closed => Unavailable::Stopped,
+        Refusal::Failed => silence().await,
     }
 }

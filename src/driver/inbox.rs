@@ -31,13 +31,21 @@ const STEP_INGEST_BYTES: usize = 8 << 20;
 
 pub(super) type Accepts = Vec<Result<Accepted, Rejected>>;
 
+/// It was in no step, and will be in none: the engine has ended in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NotTaken;
+
+/// Where a reply goes. Dropped without one it says nothing at all: its step has failed, and
+/// whoever waits must not be answered before the process ends.
+pub(super) type ReplyTo<T> = oneshot::Sender<Result<T, NotTaken>>;
+
 /// Where the replies of a step go, in the order of its batch.
 #[derive(Default)]
 pub(super) struct Replies {
-    pub(super) commands: Vec<oneshot::Sender<Result<Done, CommandError>>>,
-    pub(super) accepts: Vec<oneshot::Sender<Accepts>>,
-    pub(super) answers: Vec<oneshot::Sender<Answer>>,
-    pub(super) claims: Vec<oneshot::Sender<ClaimsSet>>,
+    pub(super) commands: Vec<ReplyTo<Result<Done, CommandError>>>,
+    pub(super) accepts: Vec<ReplyTo<Accepts>>,
+    pub(super) answers: Vec<ReplyTo<Answer>>,
+    pub(super) claims: Vec<ReplyTo<ClaimsSet>>,
 }
 
 impl Replies {
@@ -49,12 +57,12 @@ impl Replies {
         answers: Vec<Answer>,
         claims: Option<ClaimsSet>,
     ) {
-        self.accepts.into_iter().zip(accepts).for_each(|(to, reply)| drop(to.send(reply)));
-        self.commands.into_iter().zip(commands).for_each(|(to, reply)| drop(to.send(reply)));
-        self.answers.into_iter().zip(answers).for_each(|(to, reply)| drop(to.send(reply)));
+        self.accepts.into_iter().zip(accepts).for_each(|(to, reply)| drop(to.send(Ok(reply))));
+        self.commands.into_iter().zip(commands).for_each(|(to, reply)| drop(to.send(Ok(reply))));
+        self.answers.into_iter().zip(answers).for_each(|(to, reply)| drop(to.send(Ok(reply))));
         for (to, reply) in self.claims.into_iter().zip(claims.into_iter().cycle()) {
             // Whoever asked may have left.
-            let _left = to.send(reply);
+            let _left = to.send(Ok(reply));
         }
     }
 
@@ -86,27 +94,36 @@ pub(super) struct Inbox {
 #[derive(Default)]
 struct Queues {
     reports: Vec<Report>,
-    commands: VecDeque<(Command, oneshot::Sender<Result<Done, CommandError>>)>,
-    queries: VecDeque<(Query, oneshot::Sender<Answer>)>,
-    claims: Vec<(bool, oneshot::Sender<ClaimsSet>)>,
-    ingest: VecDeque<(AcceptBatch, oneshot::Sender<Accepts>)>,
+    commands: VecDeque<(Command, ReplyTo<Result<Done, CommandError>>)>,
+    queries: VecDeque<(Query, ReplyTo<Answer>)>,
+    claims: Vec<(bool, ReplyTo<ClaimsSet>)>,
+    ingest: VecDeque<(AcceptBatch, ReplyTo<Accepts>)>,
     items: usize,
     bytes: usize,
     phase: Phase,
-    /// The engine is gone: nothing will be answered any more.
-    closed: bool,
+    end: Option<End>,
     /// The engine waits for the bell. Ringing it costs a system call, so it is not rung for
     /// nothing.
     waiting: bool,
 }
 
-/// Why something was not taken in. It comes back whole.
+/// How the engine has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The file is closed, and what was answered is in it.
+    InOrder,
+    /// The store has failed, and the process is about to end.
+    Failed,
+}
+
+/// Why something was not taken in. It comes back whole, unless there is nothing to be said of it.
 pub(super) enum Refusal<T> {
     Full(T),
     Stopping(T),
     /// A hold stands: it may be brought again when it has ended.
     Held(T),
-    Closed,
+    /// Not to be answered: the process is about to end.
+    Failed,
 }
 
 fn weight(batch: &AcceptBatch) -> usize {
@@ -124,7 +141,7 @@ impl Inbox {
     pub(super) fn command(
         &self,
         command: Command,
-        reply: oneshot::Sender<Result<Done, CommandError>>,
+        reply: ReplyTo<Result<Done, CommandError>>,
     ) -> Result<(), Refusal<()>> {
         let mut queues = self.lock();
         queues.admit(())?;
@@ -137,11 +154,7 @@ impl Inbox {
     }
 
     /// Whether anything is to be claimed: in one step the last word counts for all.
-    pub(super) fn set_claims(
-        &self,
-        running: bool,
-        reply: oneshot::Sender<ClaimsSet>,
-    ) -> Result<(), Refusal<()>> {
+    pub(super) fn set_claims(&self, running: bool, reply: ReplyTo<ClaimsSet>) -> Result<(), Refusal<()>> {
         let mut queues = self.lock();
         queues.admit(())?;
         if queues.claims.len() >= MAX_COMMANDS {
@@ -152,10 +165,12 @@ impl Inbox {
         Ok(())
     }
 
-    pub(super) fn query(&self, query: Query, reply: oneshot::Sender<Answer>) -> Result<(), Refusal<()>> {
+    pub(super) fn query(&self, query: Query, reply: ReplyTo<Answer>) -> Result<(), Refusal<()>> {
         let mut queues = self.lock();
-        if queues.closed {
-            return Err(Refusal::Closed);
+        match queues.end {
+            None => {}
+            Some(End::InOrder) => return Err(Refusal::Stopping(())),
+            Some(End::Failed) => return Err(Refusal::Failed),
         }
         if queues.queries.len() >= MAX_COMMANDS {
             return Err(Refusal::Full(()));
@@ -168,7 +183,7 @@ impl Inbox {
     pub(super) fn accept(
         &self,
         batch: AcceptBatch,
-        reply: oneshot::Sender<Accepts>,
+        reply: ReplyTo<Accepts>,
     ) -> Result<(), Refusal<AcceptBatch>> {
         let mut queues = self.lock();
         let batch = queues.admit(batch)?;
@@ -206,11 +221,12 @@ impl Inbox {
     }
 
     /// Begins a hold. It is heard when the engine stands still, with nothing from producers waiting.
-    pub(super) fn hold(&self, until: Mono) -> oneshot::Receiver<()> {
+    pub(super) fn hold(&self, until: Mono) -> Result<oneshot::Receiver<()>, Refusal<()>> {
         let queues = self.lock();
+        queues.admit(())?;
         let heard = self.hold.begin(until);
         self.ring(queues);
-        heard
+        Ok(heard)
     }
 
     /// Where the engine's thread stands still during a hold, if there is one; what was taken in
@@ -223,14 +239,26 @@ impl Inbox {
         stands
     }
 
-    /// Nothing is answered any more: what waits hears it now.
+    /// The engine has ended in order: what still waits was not taken, and hears it now.
     pub(super) fn close(&self) {
         let mut queues = self.lock();
-        queues.closed = true;
-        queues.commands.clear();
-        queues.queries.clear();
-        queues.claims.clear();
-        queues.ingest.clear();
+        queues.end = Some(End::InOrder);
+        queues.commands.drain(..).for_each(|(_, to)| drop(to.send(Err(NotTaken))));
+        queues.queries.drain(..).for_each(|(_, to)| drop(to.send(Err(NotTaken))));
+        queues.ingest.drain(..).for_each(|(_, to)| drop(to.send(Err(NotTaken))));
+        for (_, to) in queues.claims.drain(..) {
+            // Whoever asked may have left.
+            let _left = to.send(Err(NotTaken));
+        }
+    }
+
+    /// The store has failed: from now on nobody is told anything.
+    pub(super) fn fail(&self) {
+        self.lock().end = Some(End::Failed);
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.lock().end == Some(End::Failed)
     }
 
     /// Waits until there is something to do, at the longest for `longest`, and takes it.
@@ -262,10 +290,12 @@ impl Inbox {
 
 impl Queues {
     fn admit<T>(&self, what: T) -> Result<T, Refusal<T>> {
-        match (self.closed, self.phase) {
-            (true, _) => Err(Refusal::Closed),
-            (false, Phase::Running) => Ok(what),
-            (false, Phase::Stopping | Phase::Cutting) => Err(Refusal::Stopping(what)),
+        match (self.end, self.phase) {
+            (Some(End::Failed), _) => Err(Refusal::Failed),
+            (None, Phase::Running) => Ok(what),
+            (Some(End::InOrder), _) | (None, Phase::Stopping | Phase::Cutting) => {
+                Err(Refusal::Stopping(what))
+            }
         }
     }
 
@@ -334,7 +364,7 @@ mod tests {
             Refusal::Full(_) => "full",
             Refusal::Stopping(_) => "stopping",
             Refusal::Held(_) => "held",
-            Refusal::Closed => "closed",
+            Refusal::Failed => "failed",
         })
     }
 
@@ -371,7 +401,7 @@ mod tests {
     fn a_hold_is_heard_when_what_was_taken_in_is_done() {
         let (inbox, clock) = (Inbox::default(), Clock::start());
         assert_eq!(put(&inbox, 1, 1), Ok(()));
-        let mut heard = inbox.hold(Mono(1));
+        let mut heard = inbox.hold(Mono(1)).ok().unwrap();
         assert_eq!(put(&inbox, 1, 1), Err("held"));
         inbox.stand(&clock);
         assert!(heard.try_recv().is_err(), "there is still something to be done");
@@ -379,9 +409,10 @@ mod tests {
         inbox.stand(&clock);
         assert!(!inbox.hold.is_on(), "its time is over");
         assert_eq!(put(&inbox, 1, 1), Ok(()));
-        drop(inbox.hold(Mono(u64::MAX)));
+        assert!(inbox.hold(Mono(u64::MAX)).is_ok());
         inbox.stop(false);
         assert!(!inbox.hold.is_on(), "a stop ends it");
+        assert!(inbox.hold(Mono(u64::MAX)).is_err(), "and there is none after it");
     }
 
     #[test]
@@ -393,7 +424,27 @@ mod tests {
         inbox.stop(true);
         inbox.stop(false);
         assert_eq!(inbox.phase(), Phase::Cutting, "never back");
-        inbox.close();
-        assert_eq!(put(&inbox, 1, 1), Err("closed"));
+    }
+
+    /// What waits when the engine ends: told so after an end in order, not a word after a failure.
+    #[test]
+    fn an_end_in_order_is_told_and_a_failure_is_not() {
+        let check = |end: fn(&Inbox), told: Option<NotTaken>, after: &str| {
+            let inbox = Inbox::default();
+            let (to, mut waits) = oneshot::channel();
+            assert!(inbox.accept(batch(1, 1), to).is_ok());
+            let (to, mut asks) = oneshot::channel();
+            assert!(inbox.query(Query::Gates(vec![]), to).is_ok());
+            let (to, mut starts) = oneshot::channel();
+            assert!(inbox.set_claims(true, to).is_ok());
+            end(&inbox);
+            assert_eq!(starts.try_recv().ok().and_then(Result::err), told);
+            assert_eq!(waits.try_recv().ok().and_then(Result::err), told);
+            assert_eq!(asks.try_recv().ok().and_then(Result::err), told);
+            assert_eq!(put(&inbox, 1, 1), Err(after));
+            assert_eq!(inbox.has_failed(), told.is_none());
+        };
+        check(Inbox::close, Some(NotTaken), "stopping");
+        check(Inbox::fail, None, "failed");
     }
 }

@@ -22,7 +22,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::engine::Engine;
 use crate::sender::Sender;
-use crate::store::{Owner, StoreError};
+use crate::store::{Disk, Owner, StoreError};
 use crate::time::Timestamp;
 
 use backup::{Backups, Plan, Reads};
@@ -51,6 +51,7 @@ pub struct Custody {
     pub path: PathBuf,
     pub host: String,
     pub owner: Owner,
+    pub disk: Disk,
     /// When this run began.
     pub run: Timestamp,
     /// The rolling snapshots, unless there are none.
@@ -87,6 +88,7 @@ pub fn start(
         reads: Arc::clone(&reads),
         clock: clock.clone(),
         data: custody.path.clone(),
+        floor: custody.disk.kept(),
     };
     let backups = Backups::start(source, custody.backups.clone());
     let handle = Handle {
@@ -100,6 +102,7 @@ pub fn start(
         commits: Arc::clone(&commits),
         clock: clock.clone(),
         path: custody.path.clone().into(),
+        disk: custody.disk.clone().into(),
         region: engine.region().clone(),
     };
     let courier = Courier::start(engine.reader(), sender, Arc::clone(&inbox), clock.clone(), runtime);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::runtime;
 use tokio::sync::watch;
@@ -14,10 +15,10 @@ use super::{AbortOnPanic, Custody};
 use crate::engine::Engine;
 use crate::engine::command::{Batch, Step};
 use crate::engine::live::Live;
-use crate::store::{OWNER_HEARTBEAT, StoreError};
+use crate::store::{Disk, OWNER_HEARTBEAT, StoreError};
 use crate::time::{Millis, Mono, Now};
 
-/// How often the length of the file is looked at.
+/// How often the length of the file and the room beside it are looked at.
 const LOOK_EVERY: Millis = Millis(1_000);
 
 /// Everything the thread needs beside the engine.
@@ -36,27 +37,41 @@ pub(super) struct Work {
 /// What is looked at now and then.
 struct Watch {
     file_bytes: u64,
+    free_bytes: u64,
+    disk: Disk,
     looked_at: Mono,
     beat_at: Option<Mono>,
 }
 
 impl Work {
     /// Steps until a stop is complete, then closes the file. An error of the store ends it at
-    /// once: nothing of the failed step is answered.
+    /// once: nothing of the failed step is answered, nor anything that comes after it.
     pub(super) fn run(self, mut engine: Engine) -> Result<(), StoreError> {
         let guard = AbortOnPanic;
-        let result = self.serve(&mut engine).and_then(|()| self.close(engine));
-        self.inbox.close();
+        let result = match self.serve(&mut engine) {
+            Ok(()) => self.close(engine),
+            Err(error) => {
+                // Not even closed: the file is not touched again, and no other open of it in this
+                // process gets its lock.
+                std::mem::forget(engine);
+                Err(error)
+            }
+        };
+        match result {
+            Ok(()) => self.inbox.close(),
+            Err(_) => self.inbox.fail(),
+        }
         drop(guard);
         result
     }
 
     fn serve(&self, engine: &mut Engine) -> Result<(), StoreError> {
-        let mut watch = Watch { file_bytes: 0, looked_at: Mono(0), beat_at: None };
+        let disk = self.custody.disk.clone();
+        let mut watch = Watch { file_bytes: 0, free_bytes: 0, disk, looked_at: Mono(0), beat_at: None };
         let mut phase = Phase::Running;
         loop {
             self.stand();
-            let longest = self.clock.until(engine.next_wakeup());
+            let longest = self.longest(engine);
             let (mut batch, replies, heard) = self.inbox.take(longest, phase);
             if heard != phase {
                 phase = heard;
@@ -64,8 +79,10 @@ impl Work {
             }
             let now = self.clock.now();
             self.look(&mut watch, now);
-            batch.file_bytes = watch.file_bytes;
+            (batch.file_bytes, batch.free_bytes) = (watch.file_bytes, watch.free_bytes);
+            let was_low = engine.is_disk_low();
             let step = self.step(engine, now, batch)?;
+            tell_room(was_low, engine.is_disk_low(), watch.free_bytes);
             self.hand_out(step, replies, now);
             if phase > Phase::Running && engine.slots().1 == 0 {
                 return Ok(());
@@ -78,6 +95,13 @@ impl Work {
         if self.inbox.stand(&self.clock) {
             self.committed.store(self.clock.now().mono.0, Ordering::Relaxed);
         }
+    }
+
+    /// How long it may wait for something to do. Who is idle still looks at the disk: whether
+    /// it is ready is to be known before somebody is refused.
+    fn longest(&self, engine: &Engine) -> Duration {
+        let longest = self.clock.until(engine.next_wakeup());
+        if self.custody.disk.has_floor() { longest.min(LOOK_EVERY.duration()) } else { longest }
     }
 
     /// One step, measured when it had a commit.
@@ -104,12 +128,14 @@ impl Work {
         }
     }
 
-    /// Notes the file's length, and says in the owner's note that it is being written: before
+    /// Notes the file's length and the room beside it, and says in the owner's note that it is being written: before
     /// the step that writes it, so that a crash in it is still ours.
     fn look(&self, watch: &mut Watch, now: Now) {
         if now.mono.since(watch.looked_at) >= LOOK_EVERY || watch.file_bytes == 0 {
             watch.looked_at = now.mono;
             watch.file_bytes = std::fs::metadata(&self.custody.path).map_or(0, |file| file.len());
+            watch.free_bytes = watch.disk.free().unwrap_or(u64::MAX);
+            watch.disk.tend(watch.free_bytes);
         }
         if watch.beat_at.is_none_or(|last| now.mono.since(last) >= OWNER_HEARTBEAT) {
             watch.beat_at = Some(now.mono);
@@ -144,5 +170,14 @@ impl Work {
             tracing::warn!(%error, "owner note not written: the next open checks the whole file");
         }
         Ok(())
+    }
+}
+
+/// One line each time that the disk becomes low or has room again.
+fn tell_room(was_low: bool, is_low: bool, free_bytes: u64) {
+    match (was_low, is_low) {
+        (false, true) => tracing::warn!(free_bytes, "the disk is low: no deliveries are taken, sends go on"),
+        (true, false) => tracing::info!(free_bytes, "the disk has room again: deliveries are taken"),
+        (false, false) | (true, true) => {}
     }
 }

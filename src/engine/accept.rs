@@ -1,10 +1,11 @@
 //! Accepting: checked, deduplicated, and put into its lane in RAM. Where it ends up on disk,
 //! in `due` or in `leases`, is known when the claims are made; record and row are written then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::command::{AcceptBatch, Accepted, Fresh, Rejected};
+use super::live::DiskLive;
 use super::{Core, InStep};
 use crate::delivery::{Delivery, Lease, Payload, Source, State};
 use crate::model::{ClassNo, DeliveryId, DestNo, DestinationState, DueEntry, IdempotencyKey, Lane, Name};
@@ -16,6 +17,8 @@ use crate::time::{Millis, Timestamp};
 
 /// How long a producer is to wait when there is no room for more deliveries: by then some ended.
 const FULL_RETRY_AFTER: Millis = Millis(5_000);
+/// The same when the disk is nearly full: somebody has to make room first.
+const LOW_RETRY_AFTER: Millis = Millis(30_000);
 
 /// The class of a delivery that names none (API.md).
 const DEFAULT_CLASS: &str = "routine";
@@ -26,6 +29,8 @@ const DEFAULT_POLICY: &str = "default";
 #[derive(Default)]
 pub(super) struct Accepting {
     fresh: BTreeMap<DeliveryId, Placed>,
+    /// Those of them that are nowhere on disk yet, by lane.
+    unplaced: BTreeSet<(DestNo, Lane, DeliveryId)>,
     keys: BTreeMap<(TenantNo, IdempotencyKey, DestNo), DeliveryId>,
     /// Answers in order, once it is known where everything went.
     pending: Vec<Vec<Pending>>,
@@ -94,11 +99,21 @@ impl InStep<'_, '_> {
             let reason = self.core.directory.facts(no).reason.clone();
             return Ok(Pending::Rejected(Rejected::DestinationDisabled { reason }));
         }
-        if !self.accepting.room {
-            let full = Rejected::QueueFull { waiting: self.core.unended(), retry_after: FULL_RETRY_AFTER };
+        if let Some(full) = self.refusal() {
             return Ok(Pending::Rejected(full));
         }
         self.take(new, no, tenant, class).map(Pending::New)
+    }
+
+    /// Why nothing new is taken of this request.
+    fn refusal(&self) -> Option<Rejected> {
+        let core = &self.core;
+        if core.floor.is_low() {
+            let DiskLive { free_bytes, kept_bytes, .. } = core.floor.live();
+            return Some(Rejected::DiskLow { free_bytes, kept_bytes, retry_after: LOW_RETRY_AFTER });
+        }
+        let full = Rejected::QueueFull { waiting: core.unended(), retry_after: FULL_RETRY_AFTER };
+        (!self.accepting.room).then_some(full)
     }
 
     /// What a key leads to: in this step, or on disk.
@@ -134,6 +149,7 @@ impl InStep<'_, '_> {
         let bytes = delivery.body_bytes();
         let work = Fresh { delivery, body: new.body.bytes };
         self.accepting.fresh.insert(id, Placed { work, went: Went::Undecided });
+        self.accepting.unplaced.insert((no, lane, id));
         self.core.tally.accepted(class);
         let entry = DueEntry { due, id, attempts: 0, interrupted: false, bytes };
         if let Some(evicted) = self.core.schedule.insert(no, lane, entry, now) {
@@ -151,6 +167,7 @@ impl InStep<'_, '_> {
         }
         let lease = Lease { fresh: true, ..lease };
         placed.went = Went::Leased(lease);
+        self.accepting.unplaced.remove(&(lease.destination, lease.lane, lease.id));
         let work = placed.work.clone();
         self.file.accept(&work.delivery, &work.body, Place::Leased(&lease))?;
         Ok(Some(work))
@@ -173,12 +190,8 @@ impl InStep<'_, '_> {
     /// Writes every fresh delivery of a lane that is not placed yet: its page is about to be read,
     /// and what the page does not show is taken not to be there.
     pub(super) fn place_lane(&mut self, no: DestNo, lane: Lane) -> Result<(), StoreError> {
-        let here = |placed: &Placed| {
-            let it = &placed.work.delivery;
-            it.destination == no && matches!(it.state, State::Waiting { lane: of, .. } if of == lane)
-        };
-        let fresh = self.accepting.fresh.iter().filter(|(_, placed)| here(placed));
-        let ids: Vec<DeliveryId> = fresh.map(|(id, _)| *id).collect();
+        let lane = (no, lane, DeliveryId(0))..=(no, lane, DeliveryId(u128::MAX));
+        let ids: Vec<DeliveryId> = self.accepting.unplaced.range(lane).map(|(_, _, id)| *id).collect();
         ids.into_iter().try_for_each(|id| self.place(id))
     }
 
@@ -192,6 +205,7 @@ impl InStep<'_, '_> {
         let work = placed.work.clone();
         self.file.accept(&work.delivery, &work.body, Place::Due)?;
         let State::Waiting { due, lane, .. } = work.delivery.state else { return Ok(()) };
+        self.accepting.unplaced.remove(&(work.delivery.destination, lane, id));
         self.core.count_in(work.delivery.destination, lane, due, id);
         self.core.sweeps.ends_at(work.delivery.expires_at);
         Ok(())

@@ -24,6 +24,8 @@ pub struct Batch {
     pub queries: Vec<Query>,
     /// Length of the file, as the driver last saw it.
     pub file_bytes: u64,
+    /// What is free of its disk, as the driver last saw it.
+    pub free_bytes: u64,
 }
 
 /// What came of an attempt, under the lease that allowed it.
@@ -204,6 +206,8 @@ pub enum Rejected {
     KeyReused { existing: DeliveryId },
     #[error("{waiting} deliveries wait already")]
     QueueFull { waiting: u64, retry_after: Millis },
+    #[error("the disk is nearly full: {free_bytes} bytes are free, and {kept_bytes} are kept free")]
+    DiskLow { free_bytes: u64, kept_bytes: u64, retry_after: Millis },
     #[error("what is on disk for this key is damaged")]
     Damaged,
 }

@@ -57,7 +57,7 @@ impl InStep<'_, '_> {
     fn find_lane(&mut self, no: DestNo, lane: u8) -> Result<Option<(DestNo, Lane)>, StoreError> {
         let Some((found, lane, head)) = self.file.next_lane(no, lane)? else { return Ok(None) };
         let known = usize::try_from(found.0).unwrap_or(usize::MAX) < self.core.directory.len();
-        if !known || lane.0 >= LANES {
+        if !known || usize::from(lane.class().0) >= self.core.directory.windows().len() {
             return Err(damaged("a due row", found));
         }
         self.core.tally.figures.rows_examined += 1;

@@ -53,6 +53,7 @@ pub struct Live {
     /// Those with most waiting, as far as there are places for them.
     pub watched: Vec<WatchedLive>,
     pub figures: Figures,
+    pub disk: DiskLive,
 }
 
 #[cfg(test)]
@@ -74,6 +75,7 @@ impl Live {
             forecast: vec![0; crate::schedule::FORECAST_MINUTES],
             destinations: DestinationsLive::default(),
             watched: Vec::new(),
+            disk: DiskLive::default(),
             figures: Figures::new(&age_bounds(&[])),
         }
     }
@@ -101,6 +103,16 @@ pub struct DestinationsLive {
     pub held: u64,
     pub paused: u64,
     pub disabled: u64,
+}
+
+/// The room on the disk of the file, as of this picture: an idle server looks at it seldom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskLive {
+    pub free_bytes: u64,
+    /// What is to stay free; 0: it is not looked at.
+    pub kept_bytes: u64,
+    /// Nothing new is taken.
+    pub low: bool,
 }
 
 /// A destination that is shown one by one.
@@ -308,17 +320,20 @@ impl Tally {
         self.leased[usize::from(lease.lane.class().0)] -= 1;
     }
 
-    pub(super) fn attempted(&mut self, attempt: &Attempt) {
+    /// An attempt has ended, after `took` where that is known.
+    pub(super) fn attempted(&mut self, attempt: &Attempt, took: Option<Millis>) {
         let place = AttemptResult::ALL.iter().position(|result| *result == attempt.result);
         self.figures.attempts[place.expect("every result is listed")] += 1;
-        if let Some(ended) = attempt.ended_at {
-            self.figures.attempt_duration.observe(ended.since(attempt.started_at).0 as f64 / 1_000.0);
+        if let Some(took) = took {
+            self.figures.attempt_duration.observe(seconds(took));
         }
     }
 
     /// A destination works again.
     pub(super) fn recovered(&mut self, it: Recovered) {
-        let failure = it.began_with != Some(AttemptResult::RateLimited);
+        // What began before the start is not known to be the one or the other.
+        let Some(began_with) = it.began_with else { return };
+        let failure = began_with != AttemptResult::RateLimited;
         self.figures.recovery[usize::from(failure)].observe(seconds(it.after));
     }
 

@@ -16,6 +16,7 @@ pub mod command;
 mod directory;
 pub mod explain;
 mod find;
+mod floor;
 pub mod live;
 mod open;
 mod operate;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 use crate::delivery::{Delivery, Lease};
 use crate::model::{DeliveryId, Name};
 use crate::policy::Policy;
-use crate::schedule::{Schedule, Slot};
+use crate::schedule::{Schedule, Slot, Survey};
 use crate::store::{Claims, Commit, DeliveryView, Store, StoreError, Writing};
 use crate::time::{Millis, Mono, Now, Timestamp};
 
@@ -40,6 +41,7 @@ use accept::Accepting;
 use command::{Batch, Step};
 use directory::Directory;
 use find::Finder;
+use floor::Floor;
 use live::Tally;
 use rank::Rankings;
 use sweep::Sweeps;
@@ -118,7 +120,10 @@ struct Core {
     finder: Finder,
     tally: Tally,
     rankings: Rankings,
+    /// The newest survey of very many gates, and until when it is good enough.
+    surveyed: Option<(Mono, Survey)>,
     watch: Watch,
+    floor: Floor,
     /// The number of the last committed step.
     step: u64,
     last_commit: Mono,
@@ -182,12 +187,12 @@ impl Engine {
         self.core.observe(now);
         self.core.schedule.wake(now);
         let answers = self.core.answers(&batch.queries, now);
-        // A count that goes on changes what is shown, though it writes nothing.
-        let counting = self.core.sweeps.counting();
+        // A count that goes on, or a disk, changes what is shown, though it writes nothing.
+        let shown = self.core.sweeps.counting() | self.core.floor.look(batch.free_bytes);
         let mut step =
             if self.core.has_work(now, &batch) { self.commit(now, batch)? } else { Step::default() };
         step.answers = answers;
-        step.live = self.core.publish(now, step.committed || counting);
+        step.live = self.core.publish(now, step.committed || shown);
         Ok(step)
     }
 

@@ -7,6 +7,7 @@ use super::classes;
 use super::command::Step;
 use super::directory::{Directory, Facts};
 use super::find::Finder;
+use super::floor::Floor;
 use super::rank::Rankings;
 use super::sweep::Sweeps;
 use super::watch::Watch;
@@ -106,7 +107,9 @@ fn core(
         finder: Finder::default(),
         tally,
         rankings: Rankings::default(),
+        surveyed: None,
         watch: Watch::default(),
+        floor: Floor::default(),
         step: run.step + 1,
         last_commit: now.mono,
         last_publish: None,

@@ -41,7 +41,7 @@ impl Core {
     pub(super) fn picture(&mut self, now: Now) -> Live {
         let rates = self.tally.rates(now.mono);
         let (slots, in_flight) = self.schedule.slots();
-        let survey = self.schedule.survey(now);
+        let survey = self.survey(now);
         let mut figures = self.tally.figures.clone();
         figures.clock_steps = self.clock.steps;
         Live {
@@ -65,9 +65,21 @@ impl Core {
                 paused: survey.paused,
                 disabled: survey.disabled,
             },
+            disk: self.floor.live(),
             watched: self.watch.rows(&self.schedule, &self.directory, now),
             figures,
         }
+    }
+
+    /// What a pass over all gates shows: with very many of them, one of a moment ago.
+    fn survey(&mut self, now: Now) -> Survey {
+        if let Some((_, survey)) = self.surveyed.filter(|(until, _)| *until > now.mono) {
+            return survey;
+        }
+        let survey = self.schedule.survey(now);
+        let until = self.kept_until(now.mono);
+        self.surveyed = (until > now.mono.plus(PUBLISH_EVERY)).then_some((until, survey));
+        survey
     }
 
     fn class(&self, place: usize, claims_per_second: f64, survey: &Survey) -> ClassLive {

@@ -164,6 +164,9 @@ struct TenantLine {
 pub(super) struct Rankings {
     destinations: [Kept<GateLine>; DestinationOrder::ALL.len()],
     tenants: [Kept<TenantLine>; TenantOrder::ALL.len()],
+    /// The step that made one anew: another that is old waits for the next, so that no step makes
+    /// more than one.
+    made_at: Option<Mono>,
 }
 
 /// A ranking, and until when it is good enough.
@@ -180,8 +183,9 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T> Kept<T> {
-    fn is_stale(&self, now: Mono) -> bool {
-        self.until.is_none_or(|until| until <= now)
+    /// True when it is to be made anew: `busy` steps do so only for the first time.
+    fn is_stale(&self, now: Mono, busy: bool) -> bool {
+        self.until.is_none_or(|until| until <= now && !busy)
     }
 
     /// The lines asked for, each made a row.
@@ -196,8 +200,10 @@ impl Core {
     /// Part of a ranking of destinations.
     pub(super) fn ranked(&mut self, order: DestinationOrder, span: Span, now: Now) -> Ranked<DestinationRow> {
         let until = Some(self.kept_until(now.mono));
+        let busy = self.rankings.made_at == Some(now.mono);
         let kept = &mut self.rankings.destinations[order as usize];
-        if kept.is_stale(now.mono) {
+        if kept.is_stale(now.mono, busy) {
+            self.rankings.made_at = Some(now.mono);
             *kept = Kept { until, lines: first(self.schedule.lines().collect(), |line| order.key(line)) };
         }
         self.rankings.destinations[order as usize].part(span, |line| self.destination_row(line))
@@ -206,14 +212,17 @@ impl Core {
     /// Part of a ranking of tenants.
     pub(super) fn ranked_tenants(&mut self, order: TenantOrder, span: Span, now: Now) -> Ranked<TenantRow> {
         let until = Some(self.kept_until(now.mono));
+        let busy = self.rankings.made_at == Some(now.mono);
         let kept = &mut self.rankings.tenants[order as usize];
-        if kept.is_stale(now.mono) {
+        if kept.is_stale(now.mono, busy) {
+            self.rankings.made_at = Some(now.mono);
             *kept = Kept { until, lines: first(tenants(self.schedule.lines()), |line| order.key(line)) };
         }
         self.rankings.tenants[order as usize].part(span, |line| self.tenant_row(line))
     }
 
-    fn kept_until(&self, now: Mono) -> Mono {
+    /// Until when what takes a pass over all gates is good enough.
+    pub(super) fn kept_until(&self, now: Mono) -> Mono {
         let gates = u64::try_from(self.schedule.len()).unwrap_or(u64::MAX);
         now.plus(Millis(PUBLISH_EVERY.0.max(gates / GATES_A_MILLISECOND)))
     }

@@ -14,7 +14,7 @@ use crate::outcome::{
 };
 use crate::schedule::{Admission, Seen};
 use crate::store::{Before, Found, StoreError};
-use crate::time::{Millis, Timestamp};
+use crate::time::{Millis, Mono, Timestamp};
 
 /// An attempt that has come back.
 pub(super) struct Back {
@@ -83,8 +83,9 @@ impl InStep<'_, '_> {
     ) -> Result<(), StoreError> {
         let decision = self.decide(&it, lease, admission.epoch, &report.outcome);
         self.learn(admission, &report, &decision)?;
+        let took = took(&report, admission, self.now.mono);
         let attempt = attempt(lease, report, &decision);
-        self.core.tally.attempted(&attempt);
+        self.core.tally.attempted(&attempt, took);
         let before = Before::of(&it, Some(lease));
         let end = self.end();
         let moved = it.settle(lease, attempt, decision.verdict, end).map_err(contradiction)?;
@@ -117,7 +118,7 @@ impl InStep<'_, '_> {
         let scope = self.core.directory.facts(no).hold_scope;
         let seen = Seen {
             result: report.outcome.result(),
-            latency: latency(report),
+            latency: took(report, admission, self.now.mono).filter(|_| is_telling(&report.outcome)),
             hold: decision.hold.filter(|_| scope == HoldScope::Destination),
             refused: decision.hold.is_some(),
             asked: decision.asked.retry_after.wait().filter(|_| decision.asked.applied.is_some()),
@@ -220,16 +221,22 @@ fn silent(lease: &Lease) -> Report {
     }
 }
 
-/// How long a destination took, where that says something about it.
-fn latency(report: &Report) -> Option<Millis> {
-    let known = match report.outcome {
+/// How long an attempt took. Its times are the wall clock's, which may have stepped meanwhile: it
+/// took no longer than its lease has been out.
+fn took(report: &Report, admission: &Admission, now: Mono) -> Option<Millis> {
+    let wall = report.ended_at?.since(report.started_at);
+    Some(wall.min(now.since(admission.started)))
+}
+
+/// True when the time it took says something about the destination.
+fn is_telling(outcome: &Outcome) -> bool {
+    match outcome {
         Outcome::Answered { .. } => true,
         Outcome::MaybeSent(MaybeSent::Interrupted) | Outcome::Damaged => false,
         Outcome::MaybeSent(MaybeSent::Timeout | MaybeSent::Ambiguous | MaybeSent::InvalidResponse) => true,
         Outcome::NotSent(NotSent::Connect | NotSent::Tls | NotSent::Dns) => true,
         Outcome::NotSent(NotSent::Blocked | NotSent::NotProcessed | NotSent::Payload) => false,
-    };
-    report.ended_at.filter(|_| known).map(|ended| ended.since(report.started_at))
+    }
 }
 
 /// The record of the attempt under `lease`.

@@ -17,6 +17,8 @@ use crate::time::Millis;
 
 /// How long a client is asked to wait where nothing better is known.
 const RETRY_AFTER_DEFAULT: Millis = Millis(1_000);
+/// How long who orders a backup is asked to wait for room.
+const DISK_RETRY_AFTER: Millis = Millis(30_000);
 /// The media type of every error.
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
@@ -49,6 +51,7 @@ pub enum Code {
     Terminal,
     PayloadErased,
     QueueFull,
+    DiskLow,
     ShuttingDown,
     BackupExists,
     BackupRunning,
@@ -113,6 +116,7 @@ impl Code {
             Code::Terminal => ("terminal", S::CONFLICT, "The delivery has ended"),
             Code::PayloadErased => ("payload_erased", S::CONFLICT, "The body is no longer there"),
             Code::QueueFull => ("queue_full", S::SERVICE_UNAVAILABLE, "There is no room now"),
+            Code::DiskLow => ("disk_low", S::INSUFFICIENT_STORAGE, "The disk is nearly full"),
             Code::ShuttingDown => ("shutting_down", S::SERVICE_UNAVAILABLE, "The server is stopping"),
             Code::BackupExists => ("backup_exists", S::CONFLICT, "There is a file of this name"),
             Code::BackupRunning => ("backup_running", S::CONFLICT, "Another backup is running"),
@@ -241,16 +245,9 @@ impl From<Unavailable> for Problem {
         let (code, wait) = match why {
             Unavailable::QueueFull { retry_after } => (Code::QueueFull, retry_after),
             Unavailable::BackupHold => (Code::BackupHold, RETRY_AFTER_DEFAULT),
-            Unavailable::ShuttingDown | Unavailable::Stopped => (Code::ShuttingDown, RETRY_AFTER_DEFAULT),
+            Unavailable::ShuttingDown => (Code::ShuttingDown, RETRY_AFTER_DEFAULT),
         };
-        let detail = match why {
-            Unavailable::QueueFull { .. } | Unavailable::ShuttingDown | Unavailable::BackupHold => {
-                format!("{why}; nothing was stored, send it again")
-            }
-            Unavailable::Stopped => {
-                format!("{why} before it could say whether this was done: repeat it under the same key")
-            }
-        };
+        let detail = format!("{why}; nothing was stored, send it again");
         Problem { retry_after: Some(wait), ..Problem::new(code, detail) }
     }
 }
@@ -261,15 +258,16 @@ impl From<BackupError> for Problem {
             BackupError::Exists { .. } => Code::BackupExists,
             BackupError::Running => Code::BackupRunning,
             BackupError::Stopping => Code::ShuttingDown,
+            BackupError::NoRoom { .. } => Code::DiskLow,
             BackupError::Io { .. }
-            | BackupError::NoRoom { .. }
             | BackupError::Grew { .. }
             | BackupError::Source(_)
             | BackupError::Target(_)
             | BackupError::Damaged { .. }
             | BackupError::Unreadable(_) => Code::BackupFailed,
         };
-        Problem::new(code, why.to_string())
+        let retry_after = (code == Code::DiskLow).then_some(DISK_RETRY_AFTER);
+        Problem { retry_after, ..Problem::new(code, why.to_string()) }
     }
 }
 
@@ -283,6 +281,9 @@ impl From<Rejected> for Problem {
             Rejected::KeyReused { .. } => Problem::new(Code::KeyReused, detail).at("idempotency_key"),
             Rejected::QueueFull { retry_after, .. } => {
                 Problem { retry_after: Some(retry_after), ..Problem::new(Code::QueueFull, detail) }
+            }
+            Rejected::DiskLow { retry_after, .. } => {
+                Problem { retry_after: Some(retry_after), ..Problem::new(Code::DiskLow, detail) }
             }
             Rejected::Damaged => Problem::new(Code::Damaged, detail),
         }
@@ -298,6 +299,7 @@ fn remedy(why: &Rejected) -> &'static str {
         Rejected::DestinationDisabled { .. } => "; it takes deliveries again once an operator enables it",
         Rejected::ClassUnknown => "; there are urgent, routine and bulk, and those that are configured",
         Rejected::KeyReused { .. } => "; another event needs a key of its own",
+        Rejected::DiskLow { .. } => "; nothing was stored, send it again once there is room",
         Rejected::QueueFull { .. } | Rejected::Damaged => "",
     }
 }

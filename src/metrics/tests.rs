@@ -38,6 +38,7 @@ fn scrape(places: usize) -> Scrape {
         commit_seconds: histogram.clone(),
         commit_operations: histogram,
         store_bytes: 4_096,
+        disk_free_bytes: Some(1 << 20),
         region: "local".to_owned(),
         now: Timestamp(5_000),
     }
@@ -58,6 +59,7 @@ fn the_text_of_a_fresh_start() {
         &text,
         &[
             "duehook_store_bytes 4096.0",
+            "duehook_disk_free_bytes 1048576.0",
             "duehook_attempts_total{result=\"rate_limited\"} 0",
             "duehook_attempt_duration_seconds_count 0",
             "duehook_attempt_duration_seconds_bucket{le=\"+Inf\"} 0",

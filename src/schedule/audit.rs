@@ -4,9 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::fair::Entry;
 use super::gate::{Gate, PARK_BEYOND, Shut};
 use super::lane::{BUFFER, Head, LaneQueue};
-use super::pool::{Pool, Slot};
+use super::permit::Slot;
+use super::pool::Pool;
 use super::{Schedule, bits, index};
 use crate::model::{DestNo, DueEntry, Lane, MAX_CLASSES, TenantNo};
 use crate::time::{Millis, Mono, Now};
@@ -64,10 +66,10 @@ impl Schedule {
         self.gate(no).pool
     }
 
-    /// True when a lane waits for a slot for interrupted work.
+    /// True when a lane waits for its turn, or for a slot for interrupted work.
     #[must_use]
-    pub fn is_suspended(&self, no: DestNo, lane: Lane) -> bool {
-        self.gate(no).lanes().any(|(of, queue)| *of == lane && queue.suspended)
+    pub fn has_turn(&self, no: DestNo, lane: Lane) -> bool {
+        self.gate(no).lanes().any(|(of, queue)| *of == lane && (queue.in_ring || queue.suspended))
     }
 }
 
@@ -107,7 +109,13 @@ impl Schedule {
                 if ready == turns.is_empty() {
                     return Err(format!("pool {pool} band {band}: ready is {ready}"));
                 }
-                turns.waiting().for_each(|no| *rings.entry((no, lane)).or_default() += 1);
+                let here = |(no, moves): &Entry| {
+                    let gate = self.gate(*no);
+                    gate.moves == *moves && gate.pool.index() == pool
+                };
+                for (no, _) in turns.waiting().filter(here) {
+                    *rings.entry((no, lane)).or_default() += 1;
+                }
             }
         }
         Ok(rings)

@@ -1,8 +1,8 @@
 //! How much waits: kept at each insert into and removal from `due`, never by walking.
 //!
-//! By (class, second due), so that what is ready moves with the clock; and by class for what
-//! waits at gates that let nothing through. Memory is bounded by the distinct seconds in which
-//! anything is due, not by what is due in them.
+//! By class and the second due, so that what is ready moves with the clock; beyond the next hour
+//! by the minute, and by class for what waits at gates that let nothing through. Memory is bounded
+//! by the seconds of an hour and the minutes of a month, not by what is due in them.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,8 @@ use crate::time::{Millis, Timestamp};
 
 /// Minutes that the forecast looks ahead (API.md).
 pub const FORECAST_MINUTES: usize = 60;
+/// Minutes that are counted by the second, this one included: the forecast's and the one it ends in.
+const FINE_MINUTES: u64 = FORECAST_MINUTES as u64 + 2;
 
 /// Totals by class.
 #[derive(Debug, Default)]
@@ -18,12 +20,16 @@ pub(super) struct Counts {
     classes: [ByClass; MAX_CLASSES],
     /// The second up to which rows have been counted as due.
     cursor: u64,
+    /// The first minute that is not counted by the second. It never goes back.
+    coarse_from: u64,
 }
 
 #[derive(Debug, Default)]
 struct ByClass {
-    /// Rows due in each second.
+    /// Rows due in each second. What was counted by the minute is in the minute's last.
     seconds: BTreeMap<u64, u64>,
+    /// Rows due in each minute from `coarse_from` on.
+    minutes: BTreeMap<u64, u64>,
     /// Rows due at or before the cursor.
     due: u64,
     all: u64,
@@ -44,9 +50,25 @@ fn second(due: Timestamp) -> u64 {
     due.0 / 1_000
 }
 
+/// The last second of a minute.
+fn last_second(minute: u64) -> u64 {
+    minute * 60 + 59
+}
+
+/// Takes one from a bucket, if it has one.
+fn take(buckets: &mut BTreeMap<u64, u64>, key: u64) -> bool {
+    let Some(rows) = buckets.get_mut(&key) else { return false };
+    *rows -= 1;
+    if *rows == 0 {
+        buckets.remove(&key);
+    }
+    true
+}
+
 impl Counts {
     /// Lets time pass: what became due since is due now.
     pub(super) fn advance(&mut self, now: Timestamp) {
+        self.refine(now.minute() + FINE_MINUTES);
         let to = second(now);
         for class in &mut self.classes {
             let moved: u64 = match to.cmp(&self.cursor) {
@@ -64,11 +86,30 @@ impl Counts {
         self.cursor = to;
     }
 
+    /// Minutes before this one are counted by the second from now on.
+    fn refine(&mut self, to: u64) {
+        if to <= self.coarse_from {
+            return;
+        }
+        self.coarse_from = to;
+        for class in &mut self.classes {
+            while let Some(minute) = class.minutes.first_entry().filter(|minute| *minute.key() < to) {
+                let (minute, rows) = minute.remove_entry();
+                *class.seconds.entry(last_second(minute)).or_default() += rows;
+                class.due += if last_second(minute) <= self.cursor { rows } else { 0 };
+            }
+        }
+    }
+
     pub(super) fn insert(&mut self, lane: Lane, due: Timestamp, closed: bool) {
         let class = &mut self.classes[usize::from(lane.class().0)];
-        *class.seconds.entry(second(due)).or_default() += 1;
         class.all += 1;
-        class.due += u64::from(second(due) <= self.cursor);
+        if due.minute() < self.coarse_from {
+            *class.seconds.entry(second(due)).or_default() += 1;
+            class.due += u64::from(second(due) <= self.cursor);
+        } else {
+            *class.minutes.entry(due.minute()).or_default() += 1;
+        }
         if closed {
             *class.held(lane) += 1;
         }
@@ -76,13 +117,15 @@ impl Counts {
 
     pub(super) fn remove(&mut self, lane: Lane, due: Timestamp, closed: bool) {
         let class = &mut self.classes[usize::from(lane.class().0)];
-        let Some(rows) = class.seconds.get_mut(&second(due)) else { return };
-        *rows -= 1;
-        if *rows == 0 {
-            class.seconds.remove(&second(due));
-        }
         class.all -= 1;
-        class.due -= u64::from(second(due) <= self.cursor);
+        let last = last_second(due.minute());
+        if take(&mut class.seconds, second(due)) {
+            class.due -= u64::from(second(due) <= self.cursor);
+        } else if take(&mut class.seconds, last) {
+            class.due -= u64::from(last <= self.cursor);
+        } else {
+            take(&mut class.minutes, due.minute());
+        }
         if closed {
             *class.held(lane) -= 1;
         }
@@ -163,6 +206,24 @@ mod tests {
         counts.remove(Lane(1), at(105), false);
         check(&counts, 0, 0, 0);
         assert_eq!(counts.all(), 0);
+    }
+
+    /// I19: a month of seconds is not a month of counts, and every row is ready once and gone once.
+    #[test]
+    fn i19_what_is_due_far_ahead_is_counted_by_the_minute() {
+        let mut counts = Counts::default();
+        counts.advance(at(0));
+        let dues: Vec<Timestamp> = (0..40_000).map(|n| at(n * 7)).collect();
+        dues.iter().for_each(|due| counts.insert(Lane(0), *due, false));
+        let kept = counts.classes[0].seconds.len() + counts.classes[0].minutes.len();
+        assert!(kept <= 5_300, "{kept} counts");
+        check(&counts, 1, 0, 39_999);
+        counts.advance(at(140_000));
+        let ready = counts.waiting(URGENT).ready;
+        assert!((19_990..=20_001).contains(&ready), "{ready}: to the minute");
+        dues.iter().for_each(|due| counts.remove(Lane(0), *due, false));
+        check(&counts, 0, 0, 0);
+        assert!(counts.classes[0].seconds.is_empty() && counts.classes[0].minutes.is_empty());
     }
 
     #[test]

@@ -8,6 +8,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
+use super::bits;
+use super::pool::BANDS;
 use crate::model::{DestNo, TenantNo};
 
 /// Virtual time: slot-milliseconds by [`TAG_UNIT`] over the weight.
@@ -19,9 +21,42 @@ const TAG_UNIT: u64 = 1_024;
 /// and twice as many as were left the last time: each is looked at a bounded number of times.
 const FORGET_FROM: usize = 64;
 
+/// A destination in a ring, and how often it had changed its pool when it came there.
+pub(super) type Entry = (DestNo, u32);
+
 /// What `cost` slot-milliseconds are at a weight.
 pub(super) fn tags(cost: u64, weight: u32) -> Tag {
     cost.saturating_mul(TAG_UNIT) / u64::from(weight.max(1))
+}
+
+/// How far each band of a pool has been served, by its weight.
+#[derive(Debug, Default)]
+pub(super) struct Passes {
+    /// Of the band that was served last: who comes anew begins there.
+    now: Tag,
+    pub(super) bands: [Tag; BANDS],
+    /// Bands with something to serve, as bits.
+    pub(super) ready: u16,
+}
+
+impl Passes {
+    /// A band has something to serve. Nothing is earned by having had nothing.
+    pub(super) fn enter(&mut self, band: usize) {
+        if self.ready & (1 << band) == 0 {
+            self.bands[band] = self.bands[band].max(self.now);
+            self.ready |= 1 << band;
+        }
+    }
+
+    /// A band is served at this cost. Those that come before it and may have no slot now earn
+    /// nothing by that either: they go on from here.
+    pub(super) fn serve(&mut self, band: usize, cost: Tag) {
+        self.now = self.bands[band];
+        for barred in bits(self.ready) {
+            self.bands[barred] = self.bands[barred].max(self.now);
+        }
+        self.bands[band] = self.bands[band].saturating_add(cost);
+    }
 }
 
 /// The tenants of one pool and band.
@@ -44,7 +79,7 @@ pub(super) struct Turns {
 #[derive(Debug, Default)]
 struct Queue {
     finish: Tag,
-    ring: VecDeque<DestNo>,
+    ring: VecDeque<Entry>,
     place: Place,
 }
 
@@ -71,7 +106,7 @@ impl Turns {
     }
 
     /// A destination of a tenant has something to send.
-    pub(super) fn join(&mut self, tenant: TenantNo, no: DestNo) {
+    pub(super) fn join(&mut self, tenant: TenantNo, no: Entry) {
         let queue = self.tenants.entry(tenant).or_insert_with(|| Queue::new(self.virtual_time));
         queue.ring.push_back(no);
         if queue.place == Place::Out {
@@ -105,12 +140,12 @@ impl Turns {
     }
 
     /// The destination whose turn it is among the tenant's.
-    pub(super) fn destination(&mut self, turn: &Turn) -> Option<DestNo> {
+    pub(super) fn destination(&mut self, turn: &Turn) -> Option<Entry> {
         self.tenants.get_mut(&turn.tenant)?.ring.pop_front()
     }
 
     /// The destination keeps its turn: its page is being read.
-    pub(super) fn keep(&mut self, turn: Turn, no: DestNo) {
+    pub(super) fn keep(&mut self, turn: Turn, no: Entry) {
         if let Some(queue) = self.tenants.get_mut(&turn.tenant) {
             queue.ring.push_front(no);
         }
@@ -202,7 +237,7 @@ impl Turns {
     }
 
     /// Every destination that is in a ring.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = DestNo> {
+    pub(super) fn waiting(&self) -> impl Iterator<Item = Entry> {
         self.tenants.values().flat_map(|queue| queue.ring.iter().copied())
     }
 
@@ -237,6 +272,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn at(no: u32) -> Entry {
+        (DestNo(no), 0)
+    }
+
     fn tenant(n: u32) -> TenantNo {
         TenantNo(n)
     }
@@ -260,9 +299,9 @@ mod tests {
     #[test]
     fn c121_tenants_share_and_destinations_take_turns() {
         let mut turns = Turns::default();
-        (0..100).for_each(|no| turns.join(tenant(0), DestNo(no)));
-        turns.join(tenant(1), DestNo(100));
-        turns.join(tenant(2), DestNo(101));
+        (0..100).for_each(|no| turns.join(tenant(0), at(no)));
+        turns.join(tenant(1), at(100));
+        turns.join(tenant(2), at(101));
         let charged = serve(&mut turns, 300, |_| 10);
         assert_eq!(charged.values().copied().collect::<Vec<_>>(), [1_000, 1_000, 1_000]);
     }
@@ -270,8 +309,8 @@ mod tests {
     #[test]
     fn weights_divide_the_charge() {
         let mut turns = Turns::default();
-        turns.join(tenant(0), DestNo(0));
-        turns.join(tenant(1), DestNo(1));
+        turns.join(tenant(0), at(0));
+        turns.join(tenant(1), at(1));
         let charged = serve(&mut turns, 400, |of| tags(50, if of == 0 { 3 } else { 1 }));
         let sent = |of: u32, weight| charged[&of] / tags(50, weight);
         assert_eq!((sent(0, 3), sent(1, 1)), (300, 100));
@@ -281,8 +320,8 @@ mod tests {
     #[test]
     fn who_comes_back_does_not_burst() {
         let mut turns = Turns::default();
-        turns.join(tenant(0), DestNo(0));
-        turns.join(tenant(1), DestNo(1));
+        turns.join(tenant(0), at(0));
+        turns.join(tenant(1), at(1));
         serve(&mut turns, 100, |_| 10);
         let mut turn = turns.next().unwrap();
         while turn.tenant != tenant(1) {
@@ -294,7 +333,7 @@ mod tests {
         turns.destination(&turn).unwrap();
         turns.passed(turn);
         serve(&mut turns, 500, |_| 10);
-        turns.join(tenant(1), DestNo(1));
+        turns.join(tenant(1), at(1));
         let charged = serve(&mut turns, 20, |_| 10);
         assert_eq!((charged[&0], charged[&1]), (100, 100));
     }
@@ -303,8 +342,8 @@ mod tests {
     #[test]
     fn a_late_charge_is_paid() {
         let mut turns = Turns::default();
-        turns.join(tenant(0), DestNo(0));
-        turns.join(tenant(1), DestNo(1));
+        turns.join(tenant(0), at(0));
+        turns.join(tenant(1), at(1));
         serve(&mut turns, 10, |_| 10);
         turns.charge(tenant(0), 100);
         let charged = serve(&mut turns, 20, |_| 10);
@@ -318,9 +357,9 @@ mod tests {
         let mut turns = Turns::default();
         let mut times = 0;
         for wave in 0..20 {
-            (0..1_000).for_each(|n| turns.join(tenant(wave * 1_000 + n), DestNo(n)));
+            (0..1_000).for_each(|n| turns.join(tenant(wave * 1_000 + n), at(n)));
             // One that always comes again, so that virtual time goes on.
-            turns.join(tenant(u32::MAX), DestNo(1_000));
+            turns.join(tenant(u32::MAX), at(1_000));
             while let Some(turn) = turns.next() {
                 turns.destination(&turn).expect("it has a destination");
                 let before = turns.left;
@@ -336,7 +375,7 @@ mod tests {
     #[test]
     fn who_was_put_aside_does_not_burst() {
         let mut turns = Turns::default();
-        (0..3).for_each(|n| turns.join(tenant(n), DestNo(n)));
+        (0..3).for_each(|n| turns.join(tenant(n), at(n)));
         let turn = turns.next().unwrap();
         assert_eq!(turn.tenant, tenant(0));
         turns.put_aside(turn);
@@ -349,7 +388,7 @@ mod tests {
     #[test]
     fn who_is_put_aside_comes_back_in_order() {
         let mut turns = Turns::default();
-        (0..3).for_each(|n| turns.join(tenant(n), DestNo(n)));
+        (0..3).for_each(|n| turns.join(tenant(n), at(n)));
         for n in 0..2 {
             let turn = turns.next().unwrap();
             assert_eq!(turn.tenant, tenant(n));
@@ -373,7 +412,7 @@ mod tests {
         ) {
             let mut turns = Turns::default();
             for n in 0..weights.len() as u32 {
-                turns.join(tenant(n), DestNo(n));
+                turns.join(tenant(n), at(n));
             }
             let most = tags(30_000, 1);
             let mut charged = vec![0_u64; weights.len()];

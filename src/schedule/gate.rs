@@ -55,6 +55,10 @@ pub(super) struct Gate {
     pub(super) hold_loaded: bool,
     /// Counts closings: an answer to an older request neither opens it nor widens the limit.
     pub(super) epoch: u32,
+    /// When its limit was last halved for what it did.
+    pub(super) halved_at: Option<Mono>,
+    /// Counts changes of its pool: what stands in a ring of before is not its turn.
+    pub(super) moves: u32,
     /// Since when it has let something through, or when it will; None while only an event can say.
     pub(super) free_at: Option<Mono>,
     pub(super) record: Record,
@@ -89,7 +93,7 @@ pub(super) enum Taken {
 impl Gate {
     pub(super) fn new(settings: GateSettings) -> Gate {
         let mut pace = Pace::default();
-        pace.configure(settings.rate);
+        pace.configure(settings.rate, Mono(0));
         Gate {
             closed: settings.state != DestinationState::Active,
             settings,
@@ -104,6 +108,8 @@ impl Gate {
             hold: None,
             hold_loaded: false,
             epoch: 0,
+            halved_at: None,
+            moves: 0,
             free_at: None,
             record: Record::default(),
             waiting: [0; BANDS],
@@ -139,6 +145,29 @@ impl Gate {
     /// True when it lets nothing through, whatever is due and however much is out.
     pub(super) fn is_closed(&self, now: Mono) -> bool {
         self.settings.state != DestinationState::Active || self.shut_until(now).is_some()
+    }
+
+    /// Its requests come from another pool from now on: its lanes leave the rings of the old one,
+    /// whose turns may be long in coming.
+    pub(super) fn move_to(&mut self, pool: Pool) {
+        if self.pool == pool {
+            return;
+        }
+        self.pool = pool;
+        self.moves = self.moves.wrapping_add(1);
+        self.lanes.iter_mut().for_each(|(_, queue)| queue.in_ring = false);
+    }
+
+    /// By an operator's word: nothing of before counts any more, and it opens with one request.
+    pub(super) fn reopen(&mut self) {
+        self.limit.restart(false);
+        self.pace.idle();
+        self.epoch += 1;
+    }
+
+    /// Requests that were out together with one: what it is a part of.
+    pub(super) fn cohort(&self, admission: &super::Admission) -> u32 {
+        self.limit().max(admission.in_flight)
     }
 
     /// Until when a hold or the breaker lets nothing through.
@@ -243,7 +272,8 @@ impl Gate {
 
     /// The due times of its lanes' heads; where a head is on disk, one that is not later.
     pub(super) fn heads(&self) -> impl Iterator<Item = (Lane, Timestamp)> {
-        self.lanes.iter().filter_map(|(lane, queue)| Some((*lane, queue.due()?)))
+        let known = |due: &Timestamp| due.0 > 0;
+        self.lanes.iter().filter_map(move |(lane, queue)| Some((*lane, queue.due().filter(known)?)))
     }
 }
 

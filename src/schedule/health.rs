@@ -1,7 +1,7 @@
 //! What a gate learns of its destination: settings, holds, refusals in a row, and how it has
 //! answered. It says when a gate opens and how far, and never who is next.
 
-use super::breaker::Breaker;
+use super::breaker::{Breaker, BreakerState};
 use super::gate::{Gate, GateSettings};
 use super::limit::Limit;
 use super::record::Recovered;
@@ -87,10 +87,9 @@ impl Schedule {
                 gate.breaker = Breaker::new();
             }
             if before != DestinationState::Active && settings.state == DestinationState::Active {
-                gate.limit.restart(settings.adaptive);
-                gate.epoch += 1;
+                gate.reopen();
             }
-            gate.pace.configure(settings.rate);
+            gate.pace.configure(settings.rate, now.mono);
             gate.settings = settings;
         });
         self.changed.insert(no);
@@ -101,7 +100,7 @@ impl Schedule {
         self.change(no, now, |gate| {
             gate.hold = Some((hold, now.mono_at(hold.until)));
             gate.hold_loaded = false;
-            close(gate);
+            gate.reopen();
         });
         self.changed.insert(no);
     }
@@ -110,7 +109,7 @@ impl Schedule {
     pub fn release_hold(&mut self, no: DestNo, now: Now) {
         self.change(no, now, |gate| {
             gate.hold = None;
-            close(gate);
+            gate.reopen();
         });
         self.changed.insert(no);
     }
@@ -151,7 +150,7 @@ impl Schedule {
         if let Some(latency) = seen.latency {
             let gate = &mut self.gates[index(no)];
             gate.latency = Some(smoothed(gate.latency, latency));
-            gate.pool = self.pools.of(gate.latency, gate.pool);
+            gate.move_to(self.pools.of(gate.latency, gate.pool));
         }
         if before != kept(self.gate(no)) || seen.refused {
             self.changed.insert(no);
@@ -160,22 +159,28 @@ impl Schedule {
         recovered
     }
 
-    /// A refusal: one that answers a request of before the last closing only makes it longer.
+    /// A refusal closes the gate. One that answers a request of before that only makes it longer.
     fn refuse(&mut self, admission: &Admission, hold: Option<Hold>, now: Now) {
         let gate = &mut self.gates[index(admission.destination)];
         let first = gate.epoch == admission.epoch;
         let Some(hold) = hold else {
-            gate.epoch += u32::from(first);
+            // The delivery waits, and the others do not: but it has answered, and takes less.
+            if first {
+                gate.breaker.answered();
+                shrink(gate, admission, now.mono);
+                gate.epoch += u32::from(!gate.settings.adaptive);
+            }
             return;
         };
         let new = (hold, now.mono_at(hold.until));
-        if first {
+        if first || gate.shut_until(now.mono).is_none() {
             gate.pace.refused(new.1, now.mono);
             close(gate);
             // The hold is what it waits for now, not the breaker.
             gate.breaker.answered();
+        } else {
+            gate.pace.shut(new.1);
         }
-        let gate = &mut self.gates[index(admission.destination)];
         // One that is over on its own clock may be ahead on the wall's, after a step back.
         let old = gate.hold.filter(|(_, until)| *until > now.mono);
         gate.hold = Some(old.map_or(new, |old| longer(old, new)));
@@ -226,7 +231,8 @@ pub(super) fn recall(gate: &mut Gate, memory: &GateMemory, now: Now) {
     gate.record.failure_streak = memory.failure_streak;
     gate.latency = memory.latency;
     if memory.hold.is_none() && memory.latency.is_some() {
-        gate.limit = Limit::known(memory.limit);
+        let before = if gate.settings.adaptive { memory.limit } else { gate.settings.max };
+        gate.limit = Limit::known(before);
     }
     gate.breaker = Breaker::resume(memory.breaker_opened, memory.breaker_until.map(mono), now.mono);
     let learnt = memory.learnt.map(|(rate, floor)| (rate as f64 / 1e6, floor as f64 / 1e6));
@@ -235,17 +241,32 @@ pub(super) fn recall(gate: &mut Gate, memory: &GateMemory, now: Now) {
     }
 }
 
-/// Nothing of before counts any more, and it opens with one request.
+/// By what was seen: nothing of before counts any more, and it opens with one request.
 fn close(gate: &mut Gate) {
     gate.limit.restart(gate.settings.adaptive);
     gate.epoch += 1;
 }
 
+/// It bears less: half as much, for one that adapts. What was out when that was seen before says
+/// nothing new.
+fn shrink(gate: &mut Gate, admission: &Admission, now: Mono) {
+    let known = gate.halved_at.is_some_and(|at| admission.started <= at);
+    if gate.settings.adaptive && !known {
+        gate.limit.halve();
+        gate.halved_at = Some(now);
+    }
+}
+
+/// An answer to a request of before the last closing does not say that it works again.
 fn success(gate: &mut Gate, admission: &Admission, now: Now) -> Option<Recovered> {
-    if gate.epoch == admission.epoch {
-        gate.record.refusals = 0;
-        gate.breaker.answered();
-        gate.pace.success(now.mono);
+    if gate.epoch != admission.epoch {
+        gate.record.last_success_at = Some(now.wall);
+        return None;
+    }
+    gate.record.refusals = 0;
+    gate.breaker.answered();
+    gate.pace.success(now.mono);
+    if gate.halved_at.is_none_or(|at| admission.started > at) {
         gate.limit.answered(gate.settings.max, gate.settings.adaptive, admission.in_flight);
     }
     gate.record.success(now.wall)
@@ -266,13 +287,14 @@ fn failure(gate: &mut Gate, admission: &Admission, result: AttemptResult, health
         gate.limit.answered(max, adaptive, admission.in_flight);
     }
     let chance = crate::policy::seed(u128::from(admission.destination.0), gate.epoch);
-    let opened = health == Health::Unreachable && gate.breaker.failed(gate.limit(), chance, now.mono);
-    let shrinks = matches!(health, Health::Failed | Health::Broken | Health::Unreachable);
-    if opened {
+    // What is asked once and breaks the connection is not there either.
+    let asked = gate.breaker.state() == BreakerState::HalfOpen;
+    let absent = health == Health::Unreachable || (asked && health == Health::Broken);
+    if absent && gate.breaker.failed(gate.cohort(admission), chance, now.mono) {
         close(gate);
-    } else if adaptive && shrinks {
-        gate.limit.halve();
-        gate.epoch += 1;
+        gate.pace.idle();
+    } else if matches!(health, Health::Failed | Health::Broken | Health::Unreachable) {
+        shrink(gate, admission, now.mono);
     }
 }
 

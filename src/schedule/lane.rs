@@ -132,6 +132,9 @@ impl LaneQueue {
     pub(super) fn remove(&mut self, due: Timestamp, id: DeliveryId) {
         if let Ok(place) = self.front.binary_search_by_key(&(due, id), key) {
             self.front.remove(place);
+            if place == 0 {
+                self.taken = due;
+            }
         }
     }
 
@@ -171,6 +174,17 @@ mod tests {
 
     fn entry(due: u64, id: u128) -> DueEntry {
         DueEntry { due: Timestamp(due), id: DeliveryId(id), attempts: 0, interrupted: false, bytes: 0 }
+    }
+
+    /// After a step back of the wall clock, a row may come that is due before the last one taken.
+    #[test]
+    fn a_new_row_on_disk_is_waited_for() {
+        let mut lane = LaneQueue::new(true);
+        lane.found(entry(1_000, 1));
+        lane.pop();
+        assert_eq!(lane.due(), Some(Timestamp(1_000)));
+        assert_eq!(lane.insert(entry(5, 2)), Some(entry(5, 2)));
+        assert_eq!((lane.head(), lane.due()), (Head::OnDisk, Some(Timestamp(5))));
     }
 
     proptest! {

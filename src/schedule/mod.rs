@@ -14,6 +14,7 @@ mod gate;
 mod health;
 mod lane;
 mod limit;
+mod permit;
 mod pick;
 mod pool;
 mod rate;
@@ -27,9 +28,10 @@ use crate::model::{DeliveryId, DestNo, DueEntry, Lane};
 use crate::time::{Millis, Mono, Now, Timestamp};
 
 use counts::Counts;
-use fair::{Tag, Turns};
+use fair::{Passes, Turns};
 use gate::{Gate, Shut};
-use pool::{BANDS, Permit, Pools};
+use permit::Permit;
+use pool::{BANDS, Pools};
 
 pub use crate::outcome::GateMemory;
 pub use breaker::BreakerState;
@@ -37,8 +39,9 @@ pub use counts::{FORECAST_MINUTES, Waiting};
 pub use gate::GateSettings;
 pub use health::{Admission, Seen};
 pub use lane::BUFFER;
+pub use permit::Slot;
 pub use pick::Pick;
-pub use pool::{Pool, Slot};
+pub use pool::Pool;
 pub use record::{Recovered, Times};
 pub use standing::Standing;
 pub use view::{GateLine, GateView, Survey};
@@ -89,36 +92,6 @@ pub struct Schedule {
     /// Turns that were looked at, and claims that came of them.
     visits: u64,
     claims: u64,
-}
-
-/// How far each band of a pool has been served, by its weight.
-#[derive(Debug, Default)]
-struct Passes {
-    /// Of the band that was served last: who comes anew begins there.
-    now: Tag,
-    bands: [Tag; BANDS],
-    /// Bands with something to serve, as bits.
-    ready: u16,
-}
-
-impl Passes {
-    /// A band has something to serve. Nothing is earned by having had nothing.
-    fn enter(&mut self, band: usize) {
-        if self.ready & (1 << band) == 0 {
-            self.bands[band] = self.bands[band].max(self.now);
-            self.ready |= 1 << band;
-        }
-    }
-
-    /// A band is served at this cost. Those that come before it and may have no slot now earn
-    /// nothing by that either: they go on from here.
-    fn serve(&mut self, band: usize, cost: Tag) {
-        self.now = self.bands[band];
-        for barred in bits(self.ready) {
-            self.bands[barred] = self.bands[barred].max(self.now);
-        }
-        self.bands[band] = self.bands[band].saturating_add(cost);
-    }
 }
 
 impl Schedule {
@@ -256,7 +229,8 @@ impl Schedule {
         while let Some(before) = self.pools.age(now, |_| most) {
             self.charge(&before, most.saturating_sub(before.charged));
             let gate = &mut self.gates[index(before.no)];
-            gate.pool = self.pools.of(Some(Millis(u64::MAX)), gate.pool);
+            gate.move_to(self.pools.of(Some(Millis(u64::MAX)), gate.pool));
+            self.returned.push(before.no);
         }
     }
 
@@ -289,7 +263,7 @@ impl Schedule {
         }
         let parked: Vec<DestNo> = self.timers.iter().map(|(_, no)| *no).collect();
         for no in parked {
-            self.activate(no, now);
+            self.change(no, now, |_| {});
         }
     }
 
@@ -304,7 +278,7 @@ impl Schedule {
         if permit.suspect {
             self.suspects = self.suspects.checked_sub(1).expect("a suspect's slot comes back once");
         }
-        if !self.pools.is_slow(permit.tenant) {
+        if permit.pool == Pool::Slow && !self.pools.is_slow(permit.tenant) {
             self.cleared(permit.tenant);
         }
         self.returned.push(permit.no);
@@ -349,7 +323,7 @@ impl Schedule {
         let (pool, tenant) = (gate.pool.index(), gate.settings.tenant);
         let lane = Lane(u8::try_from(band).expect("lanes are few"));
         gate.lane(lane, false).in_ring = true;
-        self.turns[pool][band].join(tenant, no);
+        self.turns[pool][band].join(tenant, (no, gate.moves));
         // A tenant that was put aside stays there, with this one too.
         if !self.turns[pool][band].is_empty() {
             self.passes[pool].enter(band);

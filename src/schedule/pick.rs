@@ -2,7 +2,8 @@
 
 use super::fair::{Turn, Turns, tags};
 use super::gate::Taken;
-use super::pool::{Barred, Permit, Pool, Slot};
+use super::permit::{Permit, Slot};
+use super::pool::{BANDS, Barred, Pool};
 use super::{Schedule, bits, index};
 use crate::model::{DeliveryId, DestNo, DueEntry, Lane, TenantNo};
 use crate::time::{Millis, Now, Timestamp};
@@ -121,11 +122,16 @@ impl Schedule {
     fn look(&mut self, pool: Pool, lane: Lane, turn: Turn, now: Now) -> Option<Pick> {
         self.visits += 1;
         let turns = &mut self.turns[pool.index()][usize::from(lane.0)];
-        let no = turns.destination(&turn)?;
+        let (no, moves) = turns.destination(&turn)?;
         let suspects = self.suspects < self.suspect_slots;
         let gate = &mut self.gates[index(no)];
+        if gate.moves != moves {
+            // It has gone to another pool since, and stands in the ring there.
+            turns.passed(turn);
+            return None;
+        }
         gate.lane(lane, false).in_ring = false;
-        if gate.pool != pool || gate.shut(now.mono).is_some() {
+        if gate.shut(now.mono).is_some() {
             turns.passed(turn);
             self.activate(no, now);
             return None;
@@ -136,7 +142,7 @@ impl Schedule {
                 let queue = gate.lane(lane, true);
                 queue.in_ring = true;
                 let (after, rows) = (queue.last(), queue.page_rows());
-                turns.keep(turn, no);
+                turns.keep(turn, (no, moves));
                 Some(Pick::Page { destination: no, lane, after, rows })
             }
             Taken::Suspects => {
@@ -212,11 +218,11 @@ impl Schedule {
         if !self.pools.has_clean_room() {
             return false;
         }
-        let back = self.turns[cold].iter_mut().position(Turns::bring_back);
-        if let Some(band) = back {
-            self.passes[cold].enter(band);
-        }
-        back.is_some()
+        let aside = (0..BANDS).filter(|band| self.turns[cold][*band].has_aside());
+        let Some(band) = aside.min_by_key(|band| self.passes[cold].bands[*band]) else { return false };
+        self.turns[cold][band].bring_back();
+        self.passes[cold].enter(band);
+        true
     }
 
     /// Looks again at the lane that has waited longest for a slot for interrupted work.

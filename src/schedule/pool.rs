@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::model::{DestNo, Lane, MAX_CLASSES, TenantNo};
+use super::permit::{Permit, Slot};
+use crate::model::{Lane, MAX_CLASSES, TenantNo};
 use crate::time::{Millis, Mono};
 
 /// A request that is out for longer is slow.
@@ -39,50 +40,6 @@ impl Pool {
             Pool::Slow => 1,
             Pool::Fast => 2,
         }
-    }
-}
-
-/// The right to one request. It comes back once, by `Schedule::release`.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use]
-pub struct Slot {
-    place: usize,
-    serial: u64,
-}
-
-/// What a slot was given for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Permit {
-    pub(super) pool: Pool,
-    pub(super) lane: Lane,
-    pub(super) no: DestNo,
-    pub(super) tenant: TenantNo,
-    /// Of the gate when it was given.
-    pub(super) epoch: u32,
-    pub(super) started: Mono,
-    /// Slot-milliseconds that were charged for it.
-    pub(super) charged: u64,
-    /// It is one of those for interrupted work.
-    pub(super) suspect: bool,
-    serial: u64,
-}
-
-impl Permit {
-    /// For one request of a lane.
-    pub(super) fn new(
-        pool: Pool,
-        lane: Lane,
-        no: DestNo,
-        tenant: TenantNo,
-        epoch: u32,
-        started: Mono,
-    ) -> Permit {
-        Permit { pool, lane, no, tenant, epoch, started, charged: 0, suspect: false, serial: 0 }
-    }
-
-    /// Charged so much, and perhaps one of those for interrupted work.
-    pub(super) fn charging(self, charged: u64, suspect: bool) -> Permit {
-        Permit { charged, suspect, ..self }
     }
 }
 
@@ -407,6 +364,7 @@ fn trunk(weights: &[u32], class: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::DestNo;
 
     const URGENT: Lane = Lane(0);
     const RETRY: Lane = Lane(3);

@@ -444,5 +444,120 @@ fn what_is_ready_and_what_is_held_age_apart() {
 #[test]
 fn i19_a_gate_is_small() {
     let size = size_of::<Gate>();
-    assert!(size <= 448, "{size} bytes, 100,000 times");
+    assert!(size <= 464, "{size} bytes, 100,000 times");
+}
+
+/// A destination with so many out, and as many more waiting.
+fn busy(settings: GateSettings, out: u32) -> World {
+    let mut it = World::new(&terms(60, 60));
+    it.add(settings, GateMemory::default(), at(0));
+    (0..1_000).for_each(|id| put(&mut it, 0, id, at(0), at(0)));
+    let mut ms = 0;
+    loop {
+        let now = it.claims(at(ms)).len() as u32;
+        if now >= out {
+            return it;
+        }
+        (0..now).for_each(|_| it.succeed(0, at(ms)));
+        ms += 1;
+    }
+}
+
+/// A failure and then refusals of the same cohort: the hold still ends with one request.
+#[test]
+fn a_refusal_closes_whatever_came_before_it() {
+    let mut it = busy(GateSettings { adaptive: true, ..settings(32) }, 32);
+    it.end(0, AttemptResult::ServerError, 50, at(100));
+    assert_eq!(it.view(DestNo(0), at(100)).unwrap().limit, 16);
+    (0..31).for_each(|_| it.refuse(0, at(30_000), at(101)));
+    it.wake(at(30_000));
+    assert_eq!(it.claims(at(30_000)).len(), 1);
+}
+
+/// I16: what was out together halves the limit once.
+#[test]
+fn i16_a_cohort_of_failures_halves_once() {
+    let mut it = busy(GateSettings { adaptive: true, ..settings(32) }, 32);
+    (0..20).for_each(|_| it.end(0, AttemptResult::ServerError, 50, at(100)));
+    assert_eq!(it.view(DestNo(0), at(100)).unwrap().limit, 16);
+    assert_eq!(it.claims(at(200)).len(), 4);
+}
+
+/// One bad cohort opens the breaker of what adapts, too.
+#[test]
+fn a_cohort_of_timeouts_opens_the_breaker() {
+    let mut it = busy(GateSettings { adaptive: true, ..settings(32) }, 32);
+    (0..32).for_each(|_| it.end(0, AttemptResult::Timeout, 1_000, at(1_100)));
+    assert!(matches!(it.view(DestNo(0), at(1_100)).unwrap().breaker, BreakerState::Open { .. }));
+}
+
+/// F4: what has become fast does not wait for a turn among the slow.
+#[test]
+fn what_changes_its_pool_leaves_the_ring_of_the_old_one() {
+    let mut it = World::new(&terms(64, 64));
+    let slow = GateMemory { latency: Some(Millis(9_000)), limit: 8, ..GateMemory::default() };
+    (0..41).for_each(|_| _ = it.add(settings(8), slow, at(0)));
+    (0..400).for_each(|id| put(&mut it, (id % 41) as u32, id, at(0), at(0)));
+    let out: Vec<u32> = it.claims(at(0)).into_iter().map(|(no, _)| no).collect();
+    assert_eq!(out.len(), 16, "a quarter of the slots is for the slow");
+    let no = out[0];
+    it.end(no, AttemptResult::Success, 1, at(1));
+    let mut ms = 1;
+    while it.view(DestNo(no), at(ms)).unwrap().in_flight == 0 || it.pool(DestNo(no)) == Pool::Slow {
+        let claimed: Vec<u32> = it.claims(at(ms)).into_iter().map(|(no, _)| no).collect();
+        it.audit(at(ms)).unwrap();
+        let next = claimed.iter().find(|one| **one == no).copied();
+        ms += 1;
+        assert!(ms < 400, "it never had its turn");
+        match next {
+            Some(no) => it.end(no, AttemptResult::Success, 1, at(ms)),
+            None => {
+                let other = *it.out.iter().find(|(_, slots)| !slots.is_empty()).unwrap().0;
+                it.end(other, AttemptResult::Success, 9_000, at(ms));
+            }
+        }
+    }
+    assert!(it.is_sound());
+}
+
+/// An answer to a request of before a refusal does not say that it works again.
+#[test]
+fn a_late_success_is_no_recovery() {
+    let mut it = busy(settings(8), 8);
+    it.refuse(0, at(60_000), at(100));
+    (0..7).for_each(|_| it.succeed(0, at(101)));
+    let view = it.view(DestNo(0), at(101)).unwrap();
+    assert_eq!((view.failing_since, view.recovery), (Some(at(100).wall), None));
+    it.wake(at(60_000));
+    it.claims(at(60_000));
+    it.succeed(0, at(60_100));
+    let (times, _) = it.view(DestNo(0), at(60_100)).unwrap().recovery.unwrap();
+    assert_eq!((times.count, times.max), (1, Millis(60_000)));
+}
+
+/// The oldest of a paused destination is never older than what waits.
+#[test]
+fn a_head_that_is_gone_leaves_its_time() {
+    let mut it = schedule(1, 8);
+    it.set(DestNo(0), GateSettings { state: DestinationState::Paused, ..settings(8) }, at(0));
+    put(&mut it, 0, 1, at(100), at(0));
+    put(&mut it, 0, 2, at(200), at(0));
+    it.remove(DestNo(0), LANE, at(100).wall, DeliveryId(1), at(300));
+    let survey = it.survey(at(1_000));
+    assert!(survey.oldest_held[1].is_some_and(|oldest| oldest >= at(100).wall), "{survey:?}");
+}
+
+/// A hold that was loaded and is over by the new clock is not counted as held.
+#[test]
+fn a_hold_that_the_clock_ends_is_not_held() {
+    let mut it = World::new(&terms(60, 60));
+    let hold = Some(Hold { until: at(3_600_000).wall, reason: HoldReason::RateLimited });
+    it.add(settings(8), GateMemory { hold, ..GateMemory::default() }, at(0));
+    it.counted_in(DestNo(0), LANE, at(7_200_000).wall);
+    put(&mut it, 0, 1, at(7_200_000), at(0));
+    assert_eq!(it.class(LANE.class()).held, 1);
+    let stepped = Now { wall: at(3_700_000).wall, mono: Mono(10) };
+    it.wake(stepped);
+    it.clock_stepped(Millis(3_699_990), stepped);
+    assert_eq!(it.class(LANE.class()).held, 0);
 }

@@ -7,6 +7,7 @@
 mod backup;
 pub mod check;
 mod claims;
+mod disk;
 mod inspect;
 mod inventory;
 mod list;
@@ -31,6 +32,7 @@ use crate::time::Timestamp;
 
 pub use backup::{BackupError, Copied, PART, Pace};
 pub use claims::Claims;
+pub use disk::{Disk, MAX_BALLAST};
 pub(crate) use inventory::{BodyKind, Inventory};
 pub use list::{Between, Cursor, Filter, Order, Page, Shown};
 pub use load::{Body, Loaded};

@@ -85,6 +85,12 @@ impl Api {
         self.ask("GET", format!("{}/readyz", self.ingest), "text/plain", None, vec![]).await.unwrap().status
     }
 
+    /// A document of the admin listener that is not JSON.
+    pub(crate) async fn text(&self, path: &str) -> String {
+        let response = self.client.get(format!("{}{path}", self.admin)).send().await.unwrap();
+        response.text().await.unwrap()
+    }
+
     /// One object a line.
     pub(crate) async fn batch(&self, lines: String) -> reqwest::Result<Answer> {
         let url = format!("{}/v1/batch", self.ingest);

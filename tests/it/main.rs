@@ -10,7 +10,7 @@ mod cli;
 mod config;
 mod cost;
 mod crash;
-
+mod disk;
 mod http;
 mod open;
 mod scenes;
@@ -19,6 +19,8 @@ mod sender;
 mod server;
 mod simulation;
 mod stop;
+mod storage;
+mod supervisor;
 mod verify;
 
 use server::{TestServer, server};

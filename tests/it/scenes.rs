@@ -339,7 +339,7 @@ impl Scene {
     }
 }
 
-fn settings(concurrency: u32, timeout: Millis) -> Destination {
+pub(crate) fn settings(concurrency: u32, timeout: Millis) -> Destination {
     Destination {
         tenant: name("acme"),
         url: "https://receiver.example/hook".parse().expect("a URL"),

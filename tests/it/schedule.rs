@@ -94,3 +94,18 @@ fn invariants_hold_whatever_happens() {
         assert!(all.fired.get(what).is_some_and(|times| *times > 0), "{what} never happened");
     }
 }
+
+/// Seeds that found something, and what it was.
+#[test]
+fn seeds_that_once_failed() {
+    // Bands that were barred by a reserve or a trunk kept their old place, and when they were not
+    // barred any more they were served alone until they had caught up.
+    history(2, Kind::Equal);
+    // After a step back of the wall clock a new row was due before the last one taken, and a gate
+    // with a rate waited for the latter.
+    history(97, Kind::Wild);
+    // A gate that waited for its rate for less than a second kept rows that are due much later.
+    history(106, Kind::Wild);
+    // One more destination of a tenant that was put aside made its band ready with nobody in it.
+    history(860, Kind::Wild);
+}

@@ -30,6 +30,11 @@ impl TestServer {
     pub(crate) fn logging_to(folder: Arc<TempDir>, variables: &[(&str, &str)], log: Stdio) -> TestServer {
         let mut command = serve(folder.path(), variables);
         command.stderr(log);
+        TestServer::spawn(folder, command)
+    }
+
+    /// The server that `command` starts on the file in `folder`.
+    pub(crate) fn spawn(folder: Arc<TempDir>, mut command: Command) -> TestServer {
         let mut child = command.spawn().expect("the program starts");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let mut address = |name: &str| {
@@ -81,6 +86,8 @@ pub(crate) fn serve(folder: &Path, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_duehook"));
     command.arg("serve").env("DUEHOOK_DATA", data(folder));
     command.env("DUEHOOK_INGEST__LISTEN", "127.0.0.1:0").env("DUEHOOK_ADMIN__LISTEN", "127.0.0.1:0");
+    // As much as a test writes, so that none depends on the room of this machine.
+    command.env("DUEHOOK_INGEST__MIN_FREE_DISK", "1MiB");
     command.env("DUEHOOK_LOG__LEVEL", "warn").envs(variables.iter().copied());
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command

@@ -38,8 +38,10 @@ pub(crate) struct Gate {
     loaded: bool,
     /// How long each of its requests takes, in a world where that is known; 0 where it is not.
     pub(crate) takes: u64,
-    /// When its limit last fell by an answer.
+    /// When an answer last closed it.
     fell: u64,
+    /// When an answer last halved its limit.
+    halved: u64,
     /// When requests went out, while its rate is what it is.
     starts: Vec<Mono>,
 }
@@ -191,8 +193,9 @@ impl Gates {
         let hold = memory.hold.map(|hold| (hold.until, now.mono_at(hold.until)));
         self.schedule.add(settings, memory, now);
         let disk = BTreeMap::new();
-        let (fell, starts) = (0, Vec::new());
-        self.gates.push(Gate { settings, disk, hold, loaded: hold.is_some(), takes, fell, starts });
+        let (fell, halved, starts) = (0, 0, Vec::new());
+        let loaded = hold.is_some();
+        self.gates.push(Gate { settings, disk, hold, loaded, takes, fell, halved, starts });
     }
 
     /// Rows that were there before the start: the schedule learns of them one by one.
@@ -416,8 +419,13 @@ impl Gates {
             gate.hold = Some(old.map_or(new, |old| (old.0.max(new.0), old.1.max(new.1))));
             gate.loaded = false;
         }
-        let old = op < gate.fell;
         let closed = |view: &GateView| view.breaker == BreakerState::Closed;
+        // What shuts an open gate closes it, whenever it was asked.
+        let shuts = hold.is_some() && before.hold.is_none() && before.breaker_until.is_none();
+        let old = op < gate.fell && !shuts;
+        if op < gate.halved && !shuts && closed(before) == closed(&after) && hold.is_none() {
+            assert!(after.limit >= before.limit, "I16: {no:?} is halved twice by one cohort: {after:?}");
+        }
         if old {
             assert!(after.limit >= before.limit, "I16: {no:?} shrinks by an answer of before: {after:?}");
             assert!(after.limit <= before.limit, "I16: {no:?} widens by an answer of before: {after:?}");
@@ -426,8 +434,10 @@ impl Gates {
                 "I16: an answer of before closes the breaker of {no:?}"
             );
         }
-        if !old && (after.limit < before.limit || closed(before) != closed(&after) || hold.is_some()) {
+        if !old && (closed(before) != closed(&after) || hold.is_some()) {
             gate.fell = current;
+        } else if !old && after.limit < before.limit {
+            gate.halved = current;
         }
         self.note(no, before, &after);
     }
@@ -625,7 +635,11 @@ impl Gates {
         let pooled = slots >= 64;
         let capacity = match pool {
             _ if !pooled => slots,
-            Pool::Cold => (slots / 8).min(free),
+            // It borrows what nobody waits for, as far as slow could take it over.
+            Pool::Cold => {
+                let spare = (slots / 2 - slots / 8).saturating_sub(sum(Pool::Slow));
+                (slots / 8).max(spare).min(free)
+            }
             Pool::Slow => (slots / 4).min(free),
             Pool::Fast => free - (slots / 32).saturating_sub(sum(Pool::Cold)),
         };
@@ -638,8 +652,9 @@ impl Gates {
         let retries: u32 = used[place(pool)].iter().skip(1).step_by(2).sum();
         let most = capacity * 7 / 10;
         assert!(lane.is_first() || retries < most, "I6: {retries} of {most} retries in {pool:?}");
-        let trunk = [0, capacity / 20, capacity / 5][usize::from(lane.class().0)];
-        assert!(own < capacity - trunk, "I6: class {:?} takes what is kept for others", lane.class());
+        let whole = if pool == Pool::Fast { free } else { capacity };
+        let trunk = [0, whole / 20, whole / 5][usize::from(lane.class().0)];
+        assert!(own < whole - trunk, "I6: class {:?} takes what is kept for others", lane.class());
     }
 
     /// After all picks: I5, I7, I12, I19 by the schedule's own books, I2, I12, I17, I20 by ours.
@@ -676,9 +691,10 @@ impl Gates {
             }
             let head = disk.values().next().filter(|head| head.due <= now.wall && !head.interrupted);
             let Some(head) = head.filter(|_| !shut) else { continue };
-            let pool = self.schedule.pool(no);
-            let barred = !self.schedule.may_serve(pool, *lane) || pool == Pool::Cold;
-            assert!(barred, "I12: {:?} of {no:?} is due, and {pool:?} has a slot for {lane:?}", head.id);
+            // A lane that is not found yet is looked for.
+            let sought = self.unfound.contains(&(no, *lane));
+            let turn = sought || self.schedule.has_turn(no, *lane);
+            assert!(turn, "I12: {:?} of {no:?} is due and waits for no turn", head.id);
         }
     }
 

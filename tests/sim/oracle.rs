@@ -119,7 +119,8 @@ impl Oracle {
         assert!(!self.paused.contains(&place), "I23: destination {place} is paused");
         let held = self.held(place, at.mono);
         assert!(held.is_none(), "I2, I15: {id} was sent at {at:?}, before the hold's end: {held:?}");
-        let due = self.due.get(&id).copied().unwrap_or_default();
+        // Once it has been sent that time has come, wherever the wall clock steps then.
+        let due = self.due.remove(&id).unwrap_or_default();
         assert!(at.wall >= due, "I3, S4: {id} was sent {} ms early", due.since(at.wall).0);
         if let Some((last, known)) = self.seen.get(&id) {
             assert!(attempt > *last, "I9: attempt {attempt} of {id} after {last}");
@@ -134,7 +135,7 @@ impl Oracle {
         }
         let out = self.in_flight.entry(place).or_default();
         assert!(out.insert(id, attempt).is_none(), "S5: {id} has two live leases");
-        assert!(out.len() <= max, "I4: {} in flight to destination {place}", out.len());
+        assert!(out.len() <= max, "I4: {out:?} in flight to destination {place}, at most {max}");
         let all: usize = self.in_flight.values().map(BTreeMap::len).sum();
         assert!(all <= slots, "I5: {all} in flight");
     }

@@ -26,6 +26,8 @@ const BUSY: u64 = 200_000;
 const HOUR: u64 = 3_600_000;
 /// A step of the wall clock that must prove itself.
 const CLOCK_STEP: u64 = 600_000;
+/// More steps in one moment than any has work for.
+const STANDS: u64 = 10_000;
 /// A lease: the timeouts of every destination here, and the margin.
 const LEASE: u64 = 25_000;
 /// What is added to a time that was named: a tenth of it, and at most this.
@@ -57,6 +59,8 @@ pub(crate) struct World {
     /// The wall clock's furthest, from its beginning.
     furthest: u64,
     steps: u64,
+    /// Steps in which time did not pass.
+    stood: u64,
     /// Visits and claims of runs that have ended.
     pub(crate) visits: (u64, u64),
     pub(crate) oracle: Oracle,
@@ -180,6 +184,7 @@ impl World {
             gates: Vec::new(),
             furthest: START.0,
             steps: 0,
+            stood: 0,
             visits: (0, 0),
             oracle: Oracle::default(),
             trace: seed,
@@ -373,7 +378,10 @@ impl World {
     fn turn(&mut self) {
         let event = self.events.keys().next().map_or(u64::MAX, |(at, _)| *at);
         let wakeup = self.engine().next_wakeup().0;
-        self.mono = self.mono.max(event.min(wakeup));
+        let to = self.mono.max(event.min(wakeup));
+        self.stood = if to > self.mono { 0 } else { self.stood + 1 };
+        assert!(self.stood < STANDS, "the engine wakes {STANDS} times and time does not pass");
+        self.mono = to;
         if self.faults == Faults::Random && self.rng.percent(1) {
             self.step_clock();
         }
@@ -824,6 +832,11 @@ impl World {
             let file = self.engine().reader().snapshot().expect("it can be read");
             if let Some(found) = file.destination(&destination_name(place)).expect("it can be read") {
                 self.settings[place] = found.settings;
+            } else {
+                // Lost with the step that was to create it: numbers go by the order of creation.
+                let (name, settings) = (destination_name(place), Box::new(self.settings[place].clone()));
+                let expect = Expect::Anything;
+                self.at(self.mono, Event::Command(Command::PutDestination { name, settings, expect }));
             }
         }
         let states: Vec<_> = (0..self.moods.len()).map(|place| self.is_paused(place)).collect();

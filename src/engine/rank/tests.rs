@@ -62,7 +62,9 @@ fn a_ranking_is_cut_at_its_bound_and_read_in_parts() {
     assert_eq!((lines.len(), lines[0].waiting), (MAX_RANKED, MAX_RANKED as u64 + 4));
     assert_eq!(lines[MAX_RANKED - 1].waiting, 5);
     let kept = Kept { until: Some(Mono(10)), lines };
-    assert!(!kept.is_stale(Mono(9)) && kept.is_stale(Mono(10)));
+    assert!(
+        !kept.is_stale(Mono(9), false) && kept.is_stale(Mono(10), false) && !kept.is_stale(Mono(10), true)
+    );
     let check = |from: usize, rows: usize, got: usize, next: Option<usize>| {
         let part = kept.part(Span { from, rows }, |line| line.no);
         assert_eq!((part.rows.len(), part.next), (got, next), "{from} {rows}");

@@ -1,11 +1,12 @@
 //! Figures and health: stats, version, healthz, readyz.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use crate::driver::handle::Health;
-use crate::engine::live::{ClassLive, Live};
+use crate::engine::live::{ClassLive, DiskLive, Live};
 use crate::engine::rank::{DestinationRow, TenantRow};
 use crate::http::dto::{Text, rounded, time};
 use crate::model::Name;
@@ -190,7 +191,7 @@ impl HealthObject {
     #[must_use]
     pub fn of(health: Health) -> HealthObject {
         let age = health.last_commit_age;
-        HealthObject { healthy: age <= COMMIT_AGE_LIMIT, last_commit_age_ms: age.0 }
+        HealthObject { healthy: !health.failed && age <= COMMIT_AGE_LIMIT, last_commit_age_ms: age.0 }
     }
 }
 
@@ -201,11 +202,11 @@ pub struct ReadyObject {
     checks: Checks,
 }
 
-/// `ok`, or what is wrong; disk and clock are not looked at in this version.
+/// `ok`, or what is wrong; the clock is not looked at in this version.
 #[derive(Debug, Serialize)]
 struct Checks {
     store: &'static str,
-    disk: &'static str,
+    disk: Cow<'static, str>,
     ingest: &'static str,
     claims: &'static str,
     clock: &'static str,
@@ -215,20 +216,36 @@ impl ReadyObject {
     /// What the engine's health says.
     #[must_use]
     pub fn of(health: Health) -> ReadyObject {
-        let stale = health.last_commit_age > COMMIT_AGE_LIMIT;
-        let ingest = match (health.shutting_down, health.ingest_queue_full) {
-            (true, _) => "shutting_down",
-            (false, true) => "queue_full",
+        let store = match (health.failed, health.last_commit_age > COMMIT_AGE_LIMIT) {
+            (true, _) => "failed",
+            (false, true) => "no_recent_commit",
             (false, false) => "ok",
         };
+        let ingest = match (health.shutting_down, health.disk.low, health.ingest_queue_full) {
+            (true, _, _) => "shutting_down",
+            (false, true, _) => "disk_low",
+            (false, false, true) => "queue_full",
+            (false, false, false) => "ok",
+        };
         let checks = Checks {
-            store: if stale { "no_recent_commit" } else { "ok" },
-            disk: "not_checked",
+            store,
+            disk: disk(health.disk),
             ingest,
             claims: if health.claiming { "running" } else { "stopped" },
             clock: "not_checked",
         };
-        ReadyObject { ready: !stale && ingest == "ok", checks }
+        ReadyObject { ready: store == "ok" && ingest == "ok", checks }
+    }
+}
+
+/// The numbers are as of the change: what is free now is a metric.
+fn disk(disk: DiskLive) -> Cow<'static, str> {
+    match disk {
+        DiskLive { low: true, free_bytes, kept_bytes } => {
+            format!("low: {free_bytes} bytes free of {kept_bytes} that are kept free").into()
+        }
+        DiskLive { kept_bytes: 0, .. } => "not_checked".into(),
+        DiskLive { .. } => "ok".into(),
     }
 }
 

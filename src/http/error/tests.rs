@@ -38,9 +38,12 @@ fn what_the_engine_refuses() {
     check(Rejected::ClassUnknown.into(), 422, "class_unknown", Some("class"));
     check(Rejected::KeyReused { existing: DeliveryId(1) }.into(), 409, "key_reused", Some("idempotency_key"));
     check(full.into(), 503, "queue_full", None);
+    let low = Rejected::DiskLow { free_bytes: 1, kept_bytes: 2, retry_after: Millis(1) };
+    check(low.into(), 507, "disk_low", None);
+    check(BackupError::NoRoom { needed: 2, free: 1 }.into(), 507, "disk_low", None);
+    check(Unavailable::BackupHold.into(), 503, "backup_hold", None);
     check(Rejected::Damaged.into(), 500, "damaged", None);
     check(Unavailable::ShuttingDown.into(), 503, "shutting_down", None);
-    check(Unavailable::Stopped.into(), 503, "shutting_down", None);
     check(CommandError::DestinationUnknown.into(), 404, "not_found", None);
     check(CommandError::DeliveryUnknown.into(), 404, "not_found", None);
     check(CommandError::TenantFixed.into(), 409, "tenant_fixed", Some("tenant"));

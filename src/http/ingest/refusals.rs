@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::http::error::{Code, Problem};
 
 /// The codes that an ingest route can answer, each a series of its own.
-const CODES: [Code; 17] = [
+const CODES: [Code; 18] = [
     Code::Malformed,
     Code::Invalid,
     Code::WrongRegion,
@@ -18,6 +18,7 @@ const CODES: [Code; 17] = [
     Code::DestinationDisabled,
     Code::KeyReused,
     Code::QueueFull,
+    Code::DiskLow,
     Code::ShuttingDown,
     Code::BackupHold,
     Code::Damaged,

@@ -32,6 +32,7 @@ fn live() -> Live {
         figures: Live::empty().figures,
         destinations: DestinationsLive::default(),
         watched: Vec::new(),
+        disk: DiskLive::default(),
     }
 }
 
@@ -55,12 +56,23 @@ fn readiness() {
     };
     let good = Health {
         last_commit_age: COMMIT_AGE_LIMIT,
+        failed: false,
         shutting_down: false,
         claiming: true,
         ingest_queue_full: false,
+        disk: DiskLive::default(),
     };
     check(good, true, true, "ok");
     check(Health { last_commit_age: Millis(30_001), ..good }, false, false, "ok");
+    let disk = DiskLive { free_bytes: 5, kept_bytes: 9, low: true };
+    check(Health { disk, ..good }, true, false, "disk_low");
+    let shown = |disk| {
+        serde_json::to_value(ReadyObject::of(Health { disk, ..good })).unwrap()["checks"]["disk"].clone()
+    };
+    assert_eq!(shown(disk), "low: 5 bytes free of 9 that are kept free");
+    assert_eq!(shown(DiskLive { low: false, ..disk }), "ok");
+    assert_eq!(shown(DiskLive::default()), "not_checked");
+    check(Health { failed: true, ..good }, false, false, "ok");
     check(Health { shutting_down: true, ..good }, true, false, "shutting_down");
     check(Health { claiming: false, ..good }, true, true, "ok");
     check(Health { ingest_queue_full: true, ..good }, true, false, "queue_full");

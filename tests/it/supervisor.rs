@@ -1,0 +1,112 @@
+//! What systemd hears of a server, on a socket of our own.
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::TestServer;
+use crate::api::{Api, PATIENCE};
+
+/// Reads of every kind between two looks at what they fed.
+const READS: usize = 300;
+
+struct Systemd {
+    socket: UnixDatagram,
+    path: String,
+}
+
+impl Systemd {
+    fn new(folder: &TempDir) -> Systemd {
+        let path = folder.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Systemd { socket, path: path.to_str().unwrap().to_owned() }
+    }
+
+    /// The lines of the next message.
+    fn next(&self) -> Option<Vec<String>> {
+        let mut text = [0; 4_096];
+        let length = self.socket.recv(&mut text).ok()?;
+        let text = std::str::from_utf8(&text[..length]).unwrap();
+        Some(text.lines().map(str::to_owned).collect())
+    }
+
+    /// Reads on until a message has a line that begins so, and gives all of that message.
+    #[track_caller]
+    fn hear(&self, start: &str) -> Vec<String> {
+        loop {
+            let message = self.next().unwrap_or_else(|| panic!("never: {start}"));
+            if message.iter().any(|line| line.starts_with(start)) {
+                return message;
+            }
+        }
+    }
+
+    /// Everything that has been said by now.
+    fn rest(&self) -> Vec<String> {
+        self.socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let said = std::iter::from_fn(|| self.next()).flatten().collect();
+        self.socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        said
+    }
+}
+
+async fn commits(api: &Api) -> u64 {
+    let text = api.text("/metrics").await;
+    let line = text.lines().find_map(|line| line.strip_prefix("duehook_commit_seconds_count "));
+    line.unwrap().parse().unwrap()
+}
+
+#[track_caller]
+fn has(message: &[String], start: &str) {
+    assert!(message.iter().any(|line| line.starts_with(start)), "no {start} in {message:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn systemd_hears_of_the_start_each_life_sign_and_the_stop() {
+    let folder = TempDir::new().unwrap();
+    let systemd = Systemd::new(&folder);
+    let variables = [("NOTIFY_SOCKET", systemd.path.as_str()), ("WATCHDOG_USEC", "60000000")];
+    let server = TestServer::start(Arc::new(TempDir::new().unwrap()), &variables);
+    let opening = systemd.next().unwrap();
+    has(&opening, "STATUS=opening ");
+    has(&opening, "EXTEND_TIMEOUT_USEC=30000000");
+    has(&systemd.hear("READY=1"), "STATUS=serving: 0 waiting, 0 in flight");
+    let api = Api::of(&server);
+    api.destination("shop", "http://127.0.0.1:9/", "").await;
+    systemd.hear("WATCHDOG=1");
+    let before = commits(&api).await;
+    systemd.rest();
+    for _ in 0..READS {
+        assert_eq!(api.ready().await, 200);
+        api.list("state=ready").await;
+    }
+    let fed = systemd.rest().iter().filter(|line| *line == "WATCHDOG=1").count() as u64;
+    let made = commits(&api).await - before;
+    assert!(fed <= made + 1, "fed {fed} times for {made} commits");
+    // Nobody asks for anything any more: the heartbeat feeds it.
+    systemd.rest();
+    systemd.hear("WATCHDOG=1");
+    server.terminate();
+    let stopping = systemd.hear("STOPPING=1");
+    has(&stopping, "EXTEND_TIMEOUT_USEC=30000000");
+    assert_eq!(server.wait().0, Some(0));
+    assert!(!systemd.rest().iter().any(|line| line == "READY=1"));
+}
+
+/// One that does not open says why, and never that it is ready.
+#[test]
+fn systemd_hears_why_it_did_not_start() {
+    let folder = TempDir::new().unwrap();
+    let systemd = Systemd::new(&folder);
+    let data = TempDir::new().unwrap();
+    std::fs::write(crate::server::data(data.path()), "").unwrap();
+    let mut command = crate::server::serve(data.path(), &[("NOTIFY_SOCKET", &systemd.path)]);
+    assert_eq!(command.status().unwrap().code(), Some(78));
+    let said = systemd.rest();
+    has(&said, "STATUS=cannot open the data file");
+    assert!(!said.iter().any(|line| line == "READY=1"), "{said:?}");
+}
