@@ -90,7 +90,12 @@ fn log(settings: &Settings) {
         LogFormat::Json => true,
     };
     let level = tracing_subscriber::EnvFilter::new(&settings.log.level);
-    let lines = tracing_subscriber::fmt().with_env_filter(level).with_writer(std::io::stderr);
+    // A log that cannot be written (its disk is full) must not end the process in a panic: what
+    // ends it is told by its exit code.
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(level)
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
     if json { lines.json().init() } else { lines.init() }
 }
 

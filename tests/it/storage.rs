@@ -220,6 +220,8 @@ fn patient(folder: &TempDir) -> Command {
     command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(serve.get_program()).args(serve.get_args());
     command.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.stdin(Stdio::null()).stdout(Stdio::piped());
+    // Its log is a file as well, and cannot be written either.
+    command.stderr(std::fs::File::create(folder.path().join("log")).unwrap());
     command
 }
 
