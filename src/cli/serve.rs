@@ -20,7 +20,7 @@ use crate::driver::{self, Custody, Driver, Handle};
 use crate::engine::{Engine, Limits, Retention, Seed};
 use crate::http::{self, App, Build};
 use crate::sender::{self, Sender, egress};
-use crate::store::{self, Disk, OpenError, Opening, Owner};
+use crate::store::{self, Claims, Disk, OpenError, Opening, Owner};
 use crate::time::Millis;
 
 /// What is cut has this long to be reported and committed before the process ends.
@@ -114,6 +114,10 @@ async fn serve(settings: &Settings) -> Result<(), ServeError> {
     let mut listeners = JoinSet::new();
     let addresses = listen(settings, sockets, &handle, &mut listeners, &stopping)?;
     announce(settings, addresses);
+    let claims = handle.live().claims;
+    if claims != Claims::Running {
+        tracing::warn!(why = claims.detail(), "nothing is sent");
+    }
     let living = supervisor::ready(handle);
     let ended = finish(driver, settings, &mut signals, stop, listeners).await;
     drop(living);

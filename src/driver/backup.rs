@@ -146,11 +146,18 @@ impl Clerk {
             return Some(self.source.clock.now().mono);
         }
         let path = snapshots.name(self.source.clock.now().wall);
-        let made = snapshots.prepare().and_then(|()| self.copy(&path));
+        let mut made = snapshots.prepare().and_then(|()| self.copy(&path));
+        while matches!(made, Err(BackupError::NoRoom { .. })) && snapshots.drop_oldest() {
+            made = self.copy(&path);
+        }
         let made = made.and_then(|done| snapshots.publish(&path).map(|()| done));
         self.shared.busy.store(false, Ordering::Release);
         tell(&path, &made);
-        let wait = if made.is_ok() { snapshots.every() } else { AGAIN.min(snapshots.every()) };
+        // A damaged row is there the next time too: it is no reason to copy everything so soon.
+        let wait = match made {
+            Ok(_) | Err(BackupError::Damaged { .. }) => snapshots.every(),
+            Err(_) => AGAIN.min(snapshots.every()),
+        };
         Some(self.source.clock.now().mono.plus(wait))
     }
 

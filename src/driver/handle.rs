@@ -139,11 +139,13 @@ impl Handle {
     /// [`Unavailable`] when the server is stopping.
     pub async fn hold(&self, ttl: Millis) -> Result<Timestamp, Unavailable> {
         let now = self.clock.now();
-        match self.inbox.hold(now.mono.plus(ttl)) {
-            Ok(stands) => stands.await.map_err(|_| Unavailable::ShuttingDown)?,
-            Err(refusal) => return Err(refused(refusal).await),
+        match self.inbox.hold(now.mono.plus(ttl), now.mono) {
+            Ok((until, stands)) => {
+                stands.await.map_err(|_| Unavailable::ShuttingDown)?;
+                Ok(now.wall.plus(until.since(now.mono)))
+            }
+            Err(refusal) => Err(refused(refusal).await),
         }
-        Ok(now.wall.plus(ttl))
     }
 
     /// Ends a hold; true when there was one.

@@ -8,7 +8,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{oneshot, watch};
 
 use super::clock::Clock;
-use crate::time::Mono;
+use crate::time::{Millis, Mono};
+
+/// A hold and what was added to it are over by then (API.md: at most 30 s).
+const LONGEST: Millis = Millis(30_000);
 
 /// Shared by the engine's thread and whoever holds it.
 pub(super) struct Hold {
@@ -21,6 +24,8 @@ pub(super) struct Hold {
 #[derive(Default)]
 struct State {
     until: Option<Mono>,
+    /// Since when nothing has been written.
+    since: Option<Mono>,
     /// Who waits for the engine to stand still.
     reached: Vec<oneshot::Sender<()>>,
 }
@@ -32,15 +37,19 @@ impl Default for Hold {
 }
 
 impl Hold {
-    /// Begins a hold, or gives the one there is another end. It is heard once nothing is written.
-    pub(super) fn begin(&self, until: Mono) -> oneshot::Receiver<()> {
+    /// Begins a hold, or gives the one there is a later end, but never one that is longer in all
+    /// than [`LONGEST`]: commits must come, for outcomes and for the watchdog. It is heard once
+    /// nothing is written.
+    pub(super) fn begin(&self, until: Mono, now: Mono) -> (Mono, oneshot::Receiver<()>) {
         let (reached, heard) = oneshot::channel();
         let mut state = self.lock();
+        let since = *state.since.get_or_insert(now);
+        let until = state.until.map_or(until, |stands| stands.max(until)).min(since.plus(LONGEST));
         state.until = Some(until);
         state.reached.push(reached);
         self.shut.send_replace(true);
         self.bell.notify_all();
-        heard
+        (until, heard)
     }
 
     /// Ends it; true when there was one.
@@ -87,6 +96,24 @@ impl State {
     fn end(&mut self, shut: &watch::Sender<bool>) -> bool {
         self.reached.clear();
         shut.send_replace(false);
+        self.since = None;
         self.until.take().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_grows_and_is_never_longer_than_the_longest() {
+        let hold = Hold::default();
+        let check = |until, now, want| assert_eq!(hold.begin(Mono(until), Mono(now)).0, Mono(want));
+        check(10_000, 0, 10_000);
+        check(5_000, 1_000, 10_000);
+        check(25_000, 9_000, 25_000);
+        check(54_000, 24_000, 30_000);
+        assert!(hold.end() && !hold.is_on());
+        check(84_000, 60_000, 84_000);
     }
 }

@@ -221,12 +221,13 @@ impl Inbox {
     }
 
     /// Begins a hold. It is heard when the engine stands still, with nothing from producers waiting.
-    pub(super) fn hold(&self, until: Mono) -> Result<oneshot::Receiver<()>, Refusal<()>> {
+    /// Says when it ends.
+    pub(super) fn hold(&self, until: Mono, now: Mono) -> Result<(Mono, oneshot::Receiver<()>), Refusal<()>> {
         let queues = self.lock();
         queues.admit(())?;
-        let heard = self.hold.begin(until);
+        let begun = self.hold.begin(until, now);
         self.ring(queues);
-        Ok(heard)
+        Ok(begun)
     }
 
     /// Where the engine's thread stands still during a hold, if there is one; what was taken in
@@ -401,7 +402,7 @@ mod tests {
     fn a_hold_is_heard_when_what_was_taken_in_is_done() {
         let (inbox, clock) = (Inbox::default(), Clock::start());
         assert_eq!(put(&inbox, 1, 1), Ok(()));
-        let mut heard = inbox.hold(Mono(1)).ok().unwrap();
+        let mut heard = inbox.hold(Mono(1), Mono(0)).ok().unwrap().1;
         assert_eq!(put(&inbox, 1, 1), Err("held"));
         inbox.stand(&clock);
         assert!(heard.try_recv().is_err(), "there is still something to be done");
@@ -409,10 +410,10 @@ mod tests {
         inbox.stand(&clock);
         assert!(!inbox.hold.is_on(), "its time is over");
         assert_eq!(put(&inbox, 1, 1), Ok(()));
-        assert!(inbox.hold(Mono(u64::MAX)).is_ok());
+        assert!(inbox.hold(Mono(u64::MAX), Mono(0)).is_ok());
         inbox.stop(false);
         assert!(!inbox.hold.is_on(), "a stop ends it");
-        assert!(inbox.hold(Mono(u64::MAX)).is_err(), "and there is none after it");
+        assert!(inbox.hold(Mono(u64::MAX), Mono(0)).is_err(), "and there is none after it");
     }
 
     #[test]

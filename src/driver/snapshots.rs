@@ -30,7 +30,7 @@ impl Snapshots {
     pub(super) fn new(plan: Plan, data: &Path) -> Snapshots {
         let stem = data.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let snapshots = Snapshots { plan, stem };
-        let halves = snapshots.files(|name| name.starts_with('.') && name.ends_with(PART));
+        let halves = snapshots.files(|name| snapshots.is_half(name));
         halves.iter().for_each(|half| drop(fs::remove_file(half)));
         snapshots
     }
@@ -56,14 +56,22 @@ impl Snapshots {
     pub(super) fn publish(&self, snapshot: &Path) -> Result<(), BackupError> {
         let next = self.plan.dir.join(format!(".{LATEST}{PART}"));
         drop(fs::remove_file(&next));
-        fs::hard_link(snapshot, &next)
+        let linked = fs::hard_link(snapshot, &next)
             .and_then(|()| fs::rename(&next, self.plan.dir.join(LATEST)))
-            .and_then(|()| File::open(&self.plan.dir)?.sync_all())
-            .map_err(|error| self.fault(error))?;
+            .and_then(|()| File::open(&self.plan.dir)?.sync_all());
+        // Those that are too many go even where no link can be made, or they would fill the disk.
         let all = self.all();
         let surplus = all.len().saturating_sub(self.plan.keep);
         all.iter().take(surplus).for_each(|old| drop(fs::remove_file(old)));
-        Ok(())
+        linked.map_err(|error| self.fault(error))
+    }
+
+    /// There is no room for another: the oldest makes some, unless it is the only one.
+    pub(super) fn drop_oldest(&self) -> bool {
+        match &self.all()[..] {
+            [oldest, _, ..] => fs::remove_file(oldest).is_ok(),
+            _ => false,
+        }
     }
 
     /// When the newest one was finished.
@@ -81,8 +89,19 @@ impl Snapshots {
 
     /// Every snapshot, the oldest first.
     fn all(&self) -> Vec<PathBuf> {
-        let begins = format!("{}-", self.stem);
-        self.files(|name| name.starts_with(&begins) && name.ends_with("Z.redb"))
+        self.files(|name| self.is_ours(name))
+    }
+
+    /// True for the name of a snapshot of this very data file: another's may be in the folder.
+    fn is_ours(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(&self.stem).and_then(|rest| rest.strip_prefix('-'));
+        rest.and_then(|rest| rest.strip_suffix(".redb")).is_some_and(is_stamp)
+    }
+
+    /// True for what a backup of this data file that was cut off left behind.
+    fn is_half(&self, name: &str) -> bool {
+        let whole = name.strip_prefix('.').and_then(|name| name.strip_suffix(PART));
+        whole.is_some_and(|whole| whole == LATEST || self.is_ours(whole))
     }
 
     fn files(&self, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
@@ -96,6 +115,17 @@ impl Snapshots {
     fn fault(&self, error: std::io::Error) -> BackupError {
         BackupError::Io { path: self.plan.dir.clone(), error }
     }
+}
+
+/// A time as names have it: `2026-01-15T120000000Z`.
+fn is_stamp(text: &str) -> bool {
+    let fits = |(place, byte): (usize, u8)| match place {
+        4 | 7 => byte == b'-',
+        10 => byte == b'T',
+        20 => byte == b'Z',
+        _ => byte.is_ascii_digit(),
+    };
+    text.len() == 21 && text.bytes().enumerate().all(fits)
 }
 
 #[cfg(test)]
@@ -126,11 +156,15 @@ mod tests {
             assert_eq!(fs::read_to_string(folder.path().join(LATEST)).unwrap(), format!("{hour}"));
         }
         fs::write(folder.path().join("other-2020Z.redb"), "x").unwrap();
-        fs::write(folder.path().join(".data-x.redb.part"), "half").unwrap();
+        let half = it.name(Timestamp(1_700_000_000_000));
+        let half = format!(".{}{PART}", half.file_name().unwrap().to_str().unwrap());
+        fs::write(folder.path().join(half), "half").unwrap();
+        fs::write(folder.path().join("data-test-2026-01-15T120000000Z.redb"), "another's").unwrap();
         snapshots(folder.path());
         let want = [
             "data-2023-11-15T001320000Z.redb",
             "data-2023-11-15T011320000Z.redb",
+            "data-test-2026-01-15T120000000Z.redb",
             LATEST,
             "other-2020Z.redb",
         ];

@@ -292,7 +292,9 @@ impl Stamp {
     /// A backup, or a file that another host served, starts with claims stopped: what it holds
     /// may have been sent, or may be sent by the other.
     fn settle(&mut self, file: &mut super::Writing<'_>, host: Option<&str>) -> Result<(), StoreError> {
-        let moved = host.zip(self.host.as_deref()).is_some_and(|(now, before)| now != before);
+        // A host without a name is not another than one with: it may just have been given one.
+        let named = |host: Option<&str>| host.filter(|host| !host.is_empty()).map(str::to_owned);
+        let moved = named(host).zip(named(self.host.as_deref())).is_some_and(|(now, before)| now != before);
         let found = match (self.backup, moved) {
             (Some(_), _) => Claims::Restored,
             (None, true) => Claims::Moved,

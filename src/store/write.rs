@@ -185,11 +185,17 @@ impl<'txn> Writing<'txn> {
         if let Some(key) = &it.key {
             self.tables.keys.remove(&*key_row(it.tenant, key, it.destination))?;
         }
-        self.forget_damaged(step, it.id)
+        self.forget_rows(step, it.id)
     }
 
-    /// Removes what can be found of a delivery whose record cannot be read.
+    /// Removes what can be found of a delivery whose record cannot be read. The row of its key
+    /// stays: it leads to nothing, and finding it would take a walk over all keys.
     pub(crate) fn forget_damaged(&mut self, step: u64, id: DeliveryId) -> Result<(), StoreError> {
+        self.tables.payloads.retain_in((id.0, 0)..=(id.0, u16::MAX), |_, _| false)?;
+        self.forget_rows(step, id)
+    }
+
+    fn forget_rows(&mut self, step: u64, id: DeliveryId) -> Result<(), StoreError> {
         self.wrote = true;
         self.tables.attempts.retain_in((id.0, 0)..=(id.0, u32::MAX), |_, _| false)?;
         self.tables.quarantine.remove(id.0)?;
