@@ -276,19 +276,7 @@ impl Scene {
     }
 
     fn post(&mut self, place: u32, change: impl FnOnce(&mut NewDelivery)) -> Result<Accepted, Rejected> {
-        let mut new = NewDelivery {
-            destination: destination(place),
-            tenant: None,
-            class: None,
-            key: None,
-            not_before: None,
-            max_age: None,
-            max_failures: None,
-            headers: vec![],
-            labels: vec![],
-            content_type: "text/plain".into(),
-            body: NewBody::new(vec![b'x'].into()),
-        };
+        let mut new = plain(place);
         change(&mut new);
         let mut step = self.step(Batch { accepts: vec![vec![new]], ..Batch::default() });
         step.accepts.remove(0).remove(0)
@@ -336,6 +324,23 @@ impl Scene {
 
     fn times(&self, id: DeliveryId) -> Vec<u64> {
         self.sent.iter().filter(|sent| sent.id == id).map(|sent| sent.at).collect()
+    }
+}
+
+/// A delivery of one byte.
+fn plain(place: u32) -> NewDelivery {
+    NewDelivery {
+        destination: destination(place),
+        tenant: None,
+        class: None,
+        key: None,
+        not_before: None,
+        max_age: None,
+        max_failures: None,
+        headers: vec![],
+        labels: vec![],
+        content_type: "text/plain".into(),
+        body: NewBody::new(vec![b'x'].into()),
     }
 }
 

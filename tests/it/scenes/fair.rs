@@ -14,20 +14,7 @@ fn give(scene: &mut Scene, place: u32, tenant: &str, rate: Option<Rate>) {
 
 /// Posts one delivery to each of these places, in one step.
 fn post(scene: &mut Scene, places: impl Iterator<Item = u32>) {
-    let new = |place| NewDelivery {
-        destination: destination(place),
-        tenant: None,
-        class: None,
-        key: None,
-        not_before: None,
-        max_age: None,
-        max_failures: None,
-        headers: vec![],
-        labels: vec![],
-        content_type: "text/plain".into(),
-        body: NewBody::new(vec![b'x'].into()),
-    };
-    let accepts = vec![places.map(new).collect()];
+    let accepts = vec![places.map(plain).collect()];
     let step = scene.step(Batch { accepts, ..Batch::default() });
     assert!(step.accepts[0].iter().all(Result::is_ok));
 }
