@@ -23,7 +23,7 @@ struct Signer {
 }
 
 enum Key {
-    Symmetric(hmac::Key),
+    Symmetric(Box<hmac::Key>),
     Ed25519(Box<Ed25519KeyPair>),
 }
 
@@ -60,14 +60,16 @@ fn content(id: &str, sent_at: Timestamp, body: &[u8]) -> Vec<u8> {
 impl Key {
     fn of(secret: &Secret) -> Option<Key> {
         match secret {
-            Secret::Symmetric(bytes) => Some(Key::Symmetric(hmac::Key::new(hmac::HMAC_SHA256, bytes))),
+            Secret::Symmetric(bytes) => {
+                Some(Key::Symmetric(Box::new(hmac::Key::new(hmac::HMAC_SHA256, bytes))))
+            }
             Secret::Ed25519(seed) => {
                 Ed25519KeyPair::from_seed_unchecked(seed).ok().map(|pair| Key::Ed25519(Box::new(pair)))
             }
         }
     }
 
-    fn sign(&self, content: &mut Vec<u8>) -> String {
+    fn sign(&self, content: &[u8]) -> String {
         match self {
             Key::Symmetric(key) => format!("v1,{}", STANDARD.encode(hmac::sign(key, content))),
             Key::Ed25519(pair) => format!("v1a,{}", STANDARD.encode(pair.sign(content))),
