@@ -18,6 +18,7 @@ mod schedule;
 mod sender;
 mod server;
 mod simulation;
+mod soak;
 mod stop;
 mod storage;
 mod supervisor;

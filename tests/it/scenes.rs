@@ -3,6 +3,7 @@
 
 mod classes;
 mod clock;
+mod erase;
 mod fair;
 mod found;
 mod gate;

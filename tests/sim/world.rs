@@ -683,7 +683,7 @@ impl World {
                 self.settings[place] = Destination::clone(settings);
                 self.starts.remove(&place);
             }
-            Command::DeleteDestination { .. } | Command::Cancel { .. } => {}
+            Command::DeleteDestination { .. } | Command::Cancel { .. } | Command::Erase { .. } => {}
         }
     }
 
