@@ -8,6 +8,7 @@ mod fair;
 mod found;
 mod gate;
 mod life;
+mod retention;
 
 use std::collections::BTreeMap;
 
