@@ -13,6 +13,7 @@ mod fault;
 mod files;
 mod near;
 mod output;
+mod progress;
 mod send;
 pub mod serve;
 mod server;

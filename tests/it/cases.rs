@@ -173,7 +173,7 @@ const INGEST: [(u16, Where); 10] = [
     (
         103,
         Part(
-            "scenes::life::c103_a_key_lives_as_long_as_its_record",
+            "scenes::life::c103_c162_a_key_lives_as_long_as_its_record",
             "there is no window of its own: a key lives as long as the record, at least 24 h after the end",
         ),
     ),

@@ -185,7 +185,7 @@ async fn nobody_panics() {
     serve_until(false, true).await;
 }
 
-/// C195: each is refused with its key, its value and its line, by `serve` as by `check-config`,
+/// C195: each is refused with its key, its line and what may stand there, by `serve` as by `check-config`,
 /// before there is a file.
 #[test]
 fn c195_settings_that_cannot_be_meant_are_refused_at_the_start() {
@@ -203,14 +203,14 @@ fn c195_settings_that_cannot_be_meant_are_refused_at_the_start() {
         assert!(!data.exists(), "{text}: there is a file");
     };
     check("[policy.default]\nmax_atempts = 3", &["policy.default.max_atempts", "line 2"]);
-    check("[send]\ntimeout = \"30\"", &["send.timeout", "30", "line 2"]);
+    check("[send]\ntimeout = \"30\"", &["send.timeout", "line 2"]);
     check(
         "[policy.default]\nmin_delay = \"2h\"\nmax_delay = \"1h\"",
         &["policy.default.min_delay", "line 2"],
     );
-    check("[send]\ndestination_concurrency = 0", &["send.destination_concurrency", "0", "line 2"]);
-    check("shutdown_timeout = \"2d\"", &["shutdown_timeout", "2d", "line 1"]);
+    check("[send]\ndestination_concurrency = 0", &["send.destination_concurrency", "line 2"]);
+    check("shutdown_timeout = \"2d\"", &["shutdown_timeout", "line 1"]);
     let twice = "[ingest]\nlisten = \"127.0.0.1:8460\"\n[admin]\nlisten = \"127.0.0.1:8460\"";
-    check(twice, &["listen", "127.0.0.1:8460"]);
-    check("[send]\nallow_cidrs = [\"10.0.0.0/33\"]", &["send.allow_cidrs", "10.0.0.0/33", "line 2"]);
+    check(twice, &["listen"]);
+    check("[send]\nallow_cidrs = [\"10.0.0.0/33\"]", &["send.allow_cidrs", "line 2"]);
 }

@@ -95,7 +95,8 @@ pub(super) const OPS: [(u16, Where); 7] = [
         195,
         Part(
             "ops::c195_settings_that_cannot_be_meant_are_refused_at_the_start",
-            "exit 78 (API.md); a folder that cannot be written is an error of the open, 75",
+            "exit 78 (API.md); the value is not repeated, for it may be a secret; a folder that cannot be written is \
+             an error of the open, 75",
         ),
     ),
     (
