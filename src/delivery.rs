@@ -61,7 +61,11 @@ pub enum State {
     Terminal { outcome: Ending, at: Timestamp, step: u64 },
 }
 
-/// The body: what it is, and whether it is still there.
+/// The digest of a body that was erased: its own is gone with it.
+pub const NO_DIGEST: Digest = [0; 32];
+
+/// The body: what it is, and whether it is still there. One that an operator erased has neither its
+/// digest nor its reference any more; one whose time was over has both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payload {
     pub source: Source,
@@ -116,6 +120,8 @@ pub enum Event {
     Cancel,
     /// By an operator.
     Retry,
+    /// By an operator: the body goes, whatever becomes of the delivery.
+    Erase,
     /// The record or its body is damaged on disk.
     Quarantine,
 }
@@ -127,6 +133,8 @@ pub enum Next {
     Leased,
     /// Leased still, and to end when the attempt does.
     Cancelling,
+    /// The same, because there is nothing left to send.
+    Erasing,
     End(Ending),
     /// Nothing changes, and that is right.
     Same,
@@ -155,16 +163,18 @@ pub fn next(phase: Phase, event: Event) -> Result<Next, Refused> {
         (Phase::Waiting | Phase::Leased, Event::LateSuccess) => Ok(Next::End(Ending::Delivered)),
         (Phase::Waiting, Event::Expire) => Ok(Next::End(Ending::Expired)),
         (Phase::Waiting, Event::Cancel) => Ok(Next::End(Ending::Cancelled)),
+        (Phase::Waiting, Event::Erase) => Ok(Next::End(Ending::PayloadGone)),
         (Phase::Waiting | Phase::Terminal(_), Event::Retry) => Ok(Next::Waiting),
         (Phase::Waiting, Event::Settle(_)) => Err(Refused::NotLeased),
         (Phase::Waiting | Phase::Leased, Event::Quarantine) => Ok(Next::End(Ending::Quarantined)),
         (Phase::Leased, Event::Settle(Verdict::End(end))) => Ok(Next::End(end)),
         (Phase::Leased, Event::Settle(Verdict::Again { .. })) => Ok(Next::Waiting),
         (Phase::Leased, Event::Cancel) => Ok(Next::Cancelling),
+        (Phase::Leased, Event::Erase) => Ok(Next::Erasing),
         (Phase::Leased, Event::Expire) => Ok(Next::Same),
         (Phase::Leased, Event::Claim | Event::Retry) => Err(Refused::Leased),
         (Phase::Terminal(Ending::Cancelled), Event::Cancel) => Ok(Next::Same),
-        (Phase::Terminal(_), Event::LateSuccess) => Ok(Next::Same),
+        (Phase::Terminal(_), Event::LateSuccess | Event::Erase) => Ok(Next::Same),
         (
             Phase::Terminal(_),
             Event::Claim | Event::Cancel | Event::Expire | Event::Settle(_) | Event::Quarantine,
@@ -199,9 +209,13 @@ impl Delivery {
     }
 
     /// True when a body with this digest and content type repeats this delivery's: all else in
-    /// a repeat is ignored (API.md, *One key, one delivery*).
+    /// a repeat is ignored (API.md, *One key, one delivery*). Where the digest was erased nothing is
+    /// left to compare, and the key alone decides: a repeat is never sent as another delivery.
     #[must_use]
     pub fn repeats(&self, body: &Digest, content_type: &str) -> bool {
+        if self.is_erased() {
+            return true;
+        }
         let same = match &self.payload.source {
             Source::Inline { sha256, .. } => sha256 == body,
             Source::Reference { .. } => false,
@@ -221,6 +235,7 @@ impl Delivery {
             max_failures: self.max_failures,
             expires_at: self.expires_at,
             cancelling: self.cancelling,
+            erased: self.payload.erased_at.is_some(),
             refusals: 0,
         }
     }
@@ -283,7 +298,7 @@ impl Delivery {
                 self.cancelling = true;
                 self.revision += 1;
             }
-            Next::Same | Next::Waiting | Next::Leased => {}
+            Next::Same | Next::Waiting | Next::Leased | Next::Erasing => {}
         }
         Ok(to)
     }
@@ -318,9 +333,44 @@ impl Delivery {
         Ok(())
     }
 
-    /// Removes what is left of the body's traces. The bytes themselves are the store's.
+    /// The body is gone: its time was over. The bytes themselves are the store's.
     pub fn erase_body(&mut self, at: Timestamp) {
         self.payload.erased_at.get_or_insert(at);
+    }
+
+    /// Erases by an operator's word: afterwards there is no body, no digest or reference of it, no
+    /// header or label of its own and no excerpt of an answer in the record. What waits ends; what
+    /// is leased ends with its attempt. `Next::Same` where it changed no state.
+    ///
+    /// # Errors
+    /// None: what has ended can be erased, too.
+    pub fn erase(&mut self, leased: bool, end: End) -> Result<Next, Refused> {
+        let to = next(self.phase(leased), Event::Erase)?;
+        self.erase_body(end.at);
+        self.headers.clear();
+        self.labels.clear();
+        match &mut self.payload.source {
+            Source::Inline { sha256, .. } => *sha256 = NO_DIGEST,
+            Source::Reference { uri, sha256 } => (*uri, *sha256) = (String::new(), None),
+        }
+        self.log.iter_mut().for_each(|attempt| attempt.response_excerpt = None);
+        match to {
+            Next::End(outcome) => self.finish(outcome, end),
+            Next::Same | Next::Waiting | Next::Leased | Next::Cancelling | Next::Erasing => {
+                self.revision += 1;
+            }
+        }
+        Ok(to)
+    }
+
+    /// True once an operator has erased it: nothing is left that a second time could remove.
+    #[must_use]
+    pub fn is_erased(&self) -> bool {
+        let gone = match &self.payload.source {
+            Source::Inline { sha256, .. } => *sha256 == NO_DIGEST,
+            Source::Reference { uri, .. } => uri.is_empty(),
+        };
+        gone && self.payload.erased_at.is_some()
     }
 
     fn count(&mut self, verdict: Verdict, result: AttemptResult) {
@@ -353,10 +403,26 @@ impl Delivery {
         self.revision += 1;
     }
 
-    /// Adds to the log; gives back the oldest when it no longer fits.
-    pub fn remember(&mut self, attempt: Attempt) -> Option<Attempt> {
+    /// Adds to the log; gives back the oldest when it no longer fits. An answer to what was erased
+    /// leaves no excerpt.
+    pub fn remember(&mut self, mut attempt: Attempt) -> Option<Attempt> {
+        if self.is_erased() {
+            attempt.response_excerpt = None;
+        }
         self.log.push(attempt);
         (self.log.len() > LOG_IN_RECORD).then(|| self.log.remove(0))
+    }
+}
+
+impl Payload {
+    /// The digest of the body, where it is known: not once it was erased, nor before a reference
+    /// was read.
+    #[must_use]
+    pub fn digest(&self) -> Option<&Digest> {
+        match &self.source {
+            Source::Inline { sha256, .. } => Some(sha256).filter(|digest| **digest != NO_DIGEST),
+            Source::Reference { sha256, .. } => sha256.as_ref(),
+        }
     }
 }
 

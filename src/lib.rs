@@ -58,6 +58,12 @@
 //! - **A key's row goes with its record** rather than by a sweep of its own: record and index rows
 //!   then change in one function, `check` can demand the exact rows, and retention reads the
 //!   record in any case.
+//! - **A repeat of what was erased is a duplicate, whatever its body**: the digest went with the body,
+//!   so the key alone decides. Sent again it would be a second delivery of one event.
+//! - **Erased bytes go at once, also under an attempt**: one that has not read them yet finds them gone
+//!   and is reported as not sent. That it was erased stands in the record, so a restart knows it too.
+//! - **A hold counts as life**: it keeps commits back for at most 30 s, so health allows for it and
+//!   the watchdog is fed in it; one that outlives its time does neither.
 //! - **Waiting is counted by second**, not by minute: a retry due in five seconds would otherwise
 //!   be shown as ready for up to a minute. What is due in more than an hour is counted by the minute
 //!   until then, so that RAM is bounded by the seconds of an hour and the minutes of a month.

@@ -103,6 +103,9 @@ pub(super) enum Ask {
     /// End a delivery without sending it again
     #[command(after_help = "Example:\n  duehook cancel dlv_01KBA0C5B5Q7M1V0X4T2N8R6JD --yes")]
     Cancel(One),
+    /// Erase the body of deliveries, their own headers, labels and what answers said
+    #[command(after_help = "Example:\n  duehook erase dlv_01KBA0C5B5Q7M1V0X4T2N8R6JD --yes")]
+    Erase(Several),
     /// Destinations: list, show, set, remove, stop and start
     #[command(after_help = "Example:\n  duehook dest ls --state paused")]
     Dest(dest::Dest),
@@ -230,6 +233,13 @@ pub(super) struct List {
 pub(super) struct One {
     /// The delivery's id
     pub id: String,
+}
+
+#[derive(Debug, ArgsTrait)]
+pub(super) struct Several {
+    /// The deliveries' ids
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<String>,
 }
 
 #[derive(Debug, ArgsTrait)]

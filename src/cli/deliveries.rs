@@ -1,4 +1,4 @@
-//! Commands about deliveries: list, show, explain, attempts, retry, cancel.
+//! Commands about deliveries: list, show, explain, attempts, retry, cancel, erase.
 
 use comfy_table::Cell;
 use reqwest::Method;
@@ -130,6 +130,20 @@ pub(super) async fn cancel(client: &Client, output: &Output, id: &str) -> Result
     output.confirm(&format!("Cancel {id}? It will not be sent again."))?;
     let text = client.order(Method::POST, &["v1", "deliveries", id, "cancel"], &json!({})).await?.text;
     show(client, output, &text)
+}
+
+/// Erases their bodies, in order, once someone has said that they may be lost.
+pub(super) async fn erase(client: &Client, output: &Output, ids: &[String]) -> Result<(), Fault> {
+    let named = match ids {
+        [one] => one.clone(),
+        several => format!("the bodies of {} deliveries", several.len()),
+    };
+    output.confirm(&format!("Erase {named}? What waits is not sent; nothing brings a body back."))?;
+    for id in ids {
+        client.order(Method::DELETE, &["v1", "deliveries", id, "payload"], &json!({})).await?;
+        output.either(|| json!({ "id": id, "erased": true }).to_string(), || format!("{id}: erased"))?;
+    }
+    Ok(())
 }
 
 fn show(client: &Client, output: &Output, text: &str) -> Result<(), Fault> {

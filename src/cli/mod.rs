@@ -14,6 +14,7 @@ mod files;
 mod keys;
 mod near;
 mod output;
+mod progress;
 mod send;
 pub mod serve;
 mod server;
@@ -96,6 +97,7 @@ async fn ask(client: &Client, output: &Output, question: Ask) -> Result<(), Faul
         Ask::Attempts(one) => deliveries::attempts(client, output, &one.id).await,
         Ask::Retry(one) => deliveries::retry(client, output, &one.id).await,
         Ask::Cancel(one) => deliveries::cancel(client, output, &one.id).await,
+        Ask::Erase(several) => deliveries::erase(client, output, &several.ids).await,
         Ask::Dest(dest) => destinations::run(client, output, dest.command).await,
         Ask::Stats(stats) => stats::run(client, output, stats).await,
         Ask::Backup(backup) => server::backup(client, output, &backup.path).await,

@@ -9,13 +9,16 @@ use super::args::files::ClaimsCommand;
 use super::client::Client;
 use super::fault::Fault;
 use super::output::{Output, write};
+use super::progress;
 use super::wire::{Backup, Claims};
 
 /// Asks for a backup at a path of the server's, and waits for it.
 pub(super) async fn backup(client: &Client, output: &Output, path: &Path) -> Result<(), Fault> {
     let path = std::path::absolute(path).map_err(|error| Fault::Local(error.to_string()))?;
     let order = json!({"path": path});
-    let text = client.patient().order(Method::POST, &["v1", "backup"], &order).await?.text;
+    let patient = client.patient();
+    let made = patient.order(Method::POST, &["v1", "backup"], &order);
+    let text = progress::watched(output, &path, made).await?.text;
     if output.json {
         return write(&text);
     }

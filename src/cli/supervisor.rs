@@ -1,7 +1,7 @@
 //! What systemd is told: that the server opens, is ready, lives and stops (`sd_notify`).
 //!
-//! The watchdog is fed by commits, the heartbeat of an idle server included, and never by what is
-//! read: a server that cannot write does not live. Without `NOTIFY_SOCKET` nobody is told
+//! The watchdog is fed by commits, the heartbeat of an idle server included, and by a hold while it
+//! lasts, never by what is read: a server that cannot write does not live. Without `NOTIFY_SOCKET` nobody is told
 //! anything. Decides nothing.
 
 use std::path::Path;
@@ -84,7 +84,8 @@ pub(super) fn ready(handle: Handle) -> JoinSet<()> {
     feeding
 }
 
-/// Once a second at most, and only after a commit that was not there before.
+/// Once a second at most, and only after a commit that was not there before, or in a hold, which
+/// keeps commits back and ends by itself.
 async fn feed(handle: Handle) {
     let mut clock = interval(LOOK);
     clock.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -92,7 +93,7 @@ async fn feed(handle: Handle) {
     loop {
         clock.tick().await;
         let commits = handle.commits();
-        if commits > before {
+        if commits > before || handle.is_held() {
             before = commits;
             tell(&[NotifyState::Watchdog, NotifyState::Status(&serving(&handle.live()))]);
         }

@@ -30,7 +30,7 @@ fn delivery() -> Delivery {
         revision: 0,
         cancelling: false,
         first_attempt_at: None,
-        payload: Payload { source: Source::Inline { bytes: 3, sha256: [0; 32] }, erased_at: None },
+        payload: Payload { source: Source::Inline { bytes: 3, sha256: [5; 32] }, erased_at: None },
         content_type: "text/plain".into(),
         headers: vec![],
         labels: vec![],
@@ -79,6 +79,7 @@ fn the_transition_table() {
         (Event::Expire, Ok(Next::End(Ending::Expired))),
         (Event::Cancel, Ok(Next::End(Ending::Cancelled))),
         (Event::Retry, Ok(Next::Waiting)),
+        (Event::Erase, Ok(Next::End(Ending::PayloadGone))),
         (Event::Quarantine, Ok(Next::End(Ending::Quarantined))),
     ];
     let leased = [
@@ -89,6 +90,7 @@ fn the_transition_table() {
         (Event::Expire, Ok(Next::Same)),
         (Event::Cancel, Ok(Next::Cancelling)),
         (Event::Retry, Err(InFlight)),
+        (Event::Erase, Ok(Next::Erasing)),
         (Event::Quarantine, Ok(Next::End(Ending::Quarantined))),
     ];
     let ended = [
@@ -98,6 +100,7 @@ fn the_transition_table() {
         (Event::Expire, Err(Ended)),
         (Event::Cancel, Err(Ended)),
         (Event::Retry, Ok(Next::Waiting)),
+        (Event::Erase, Ok(Next::Same)),
         (Event::Quarantine, Err(Ended)),
     ];
     let check = |phase, rows: &[(Event, Result<Next, Refused>)]| {
@@ -182,6 +185,34 @@ fn a_retry_of_what_waits_moves_only_the_due_time() {
     assert_eq!(it.retry(true, NOW), Err(Refused::Leased));
     it.erase_body(NOW);
     assert_eq!(it.retry(false, NOW), Err(Refused::PayloadErased));
+}
+
+/// What has nothing to do with the body stays: the audit, and the key that decides about repeats.
+#[test]
+fn an_erased_delivery_keeps_nothing_of_its_body() {
+    let check = |mut it: Delivery, leased, want, phase| {
+        let excerpt =
+            Attempt { response_excerpt: Some(b"said".to_vec()), ..attempt(1, AttemptResult::ServerError) };
+        it.headers = vec![Header::new("x-patient", "7").unwrap()];
+        it.labels = vec![("patient".into(), "7".into())];
+        it.log = vec![excerpt.clone()];
+        assert!(!it.repeats(&[6; 32], "text/plain") && !it.is_erased());
+        assert_eq!(it.erase(leased, END), Ok(want));
+        assert_eq!((it.phase(leased), it.payload.erased_at, it.body_bytes()), (phase, Some(NOW), 3));
+        assert!(it.is_erased() && it.headers.is_empty() && it.labels.is_empty());
+        assert_eq!((it.payload.digest(), it.log[0].response_excerpt.as_ref()), (None, None));
+        assert!(it.repeats(&[6; 32], "text/html"), "nothing is left to compare: the key decides");
+        assert_eq!(it.remember(excerpt), None);
+        assert_eq!(it.log[1].response_excerpt, None, "an answer that comes later leaves none either");
+    };
+    let gone = Ending::PayloadGone;
+    check(delivery(), false, Next::End(gone), Phase::Terminal(gone));
+    check(delivery(), true, Next::Erasing, Phase::Leased);
+    let mut ended = delivery();
+    ended.expire(false, END).unwrap();
+    ended.erase_body(NOW);
+    assert!(!ended.is_erased(), "its time was over: it can still be told from another");
+    check(ended, false, Next::Same, Phase::Terminal(Ending::Expired));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use super::inbox::Inbox;
 use crate::delivery::{Delivery, Lease};
 use crate::engine::command::{Dispatch, Fresh, Report};
 use crate::model::{DeliveryId, DestNo};
-use crate::outcome::{MaybeSent, Outcome};
+use crate::outcome::{MaybeSent, NotSent, Outcome};
 use crate::sender::{Endpoint, OutboundRequest, Seen, Sender, Signers};
 use crate::store::{DestinationView, Loaded, Reader, Snapshot, StoreError};
 use crate::time::Timestamp;
@@ -177,32 +177,33 @@ impl Desk {
         let mut letters = Vec::with_capacity(dispatches.len());
         for dispatch in dispatches {
             match self.request(&dispatch, file) {
-                Ok(Some(request)) => {
+                Ok(Ok(request)) => {
                     let host = request.endpoint.url.host_str().map(str::to_owned);
                     letters.push((request, self.duty(dispatch.lease, host)));
                 }
-                Ok(None) => self.duty(dispatch.lease, None).end(Outcome::Damaged),
+                Ok(Err(instead)) => self.duty(dispatch.lease, None).end(instead),
                 Err(error) => unreadable(&error),
             }
         }
         letters
     }
 
-    /// The request that a dispatch stands for; None when what is on disk cannot be trusted.
+    /// The request that a dispatch stands for, or what is reported instead: what is on disk cannot
+    /// be trusted, or there is no body any more.
     fn request(
         &mut self,
         dispatch: &Dispatch,
         file: Option<&Snapshot>,
-    ) -> Result<Option<OutboundRequest>, StoreError> {
+    ) -> Result<Result<OutboundRequest, Outcome>, StoreError> {
         let endpoint = match (self.known(dispatch), file) {
             (Some(known), _) => Arc::clone(known),
             (None, Some(file)) => self.learn(dispatch.lease.destination, file)?,
-            (None, None) => return Ok(None),
+            (None, None) => return Ok(Err(Outcome::Damaged)),
         };
         let work = match (&dispatch.fresh, file) {
-            (Some(fresh), _) => Some(fresh.clone()),
+            (Some(fresh), _) => Ok(fresh.clone()),
             (None, Some(file)) => loaded(file.load(&dispatch.lease)?),
-            (None, None) => None,
+            (None, None) => Err(Outcome::Damaged),
         };
         Ok(work.map(|work| self.outbound(dispatch, &work.delivery, work.body, endpoint)))
     }
@@ -295,10 +296,11 @@ impl Drop for Duty {
     }
 }
 
-fn loaded(found: Loaded) -> Option<Fresh> {
+fn loaded(found: Loaded) -> Result<Fresh, Outcome> {
     match found {
-        Loaded::Ready { delivery, body } => Some(Fresh { delivery: Arc::new(*delivery), body: body.0 }),
-        Loaded::Damaged => None,
+        Loaded::Ready { delivery, body } => Ok(Fresh { delivery: Arc::new(*delivery), body: body.0 }),
+        Loaded::Damaged => Err(Outcome::Damaged),
+        Loaded::Erased => Err(Outcome::NotSent(NotSent::Payload)),
     }
 }
 

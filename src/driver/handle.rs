@@ -89,6 +89,12 @@ pub struct Health {
     /// Deliveries are claimed.
     pub claiming: bool,
     pub ingest_queue_full: bool,
+    /// No commit is made because an operator's copy is to be whole.
+    pub held: bool,
+    /// Steps of the wall clock since the start.
+    pub clock_steps: u64,
+    /// For so long nothing is ended because of its time: the wall clock has leapt forward.
+    pub clock_unproven: Millis,
     pub disk: DiskLive,
 }
 
@@ -154,6 +160,12 @@ impl Handle {
     #[must_use]
     pub fn release(&self) -> bool {
         self.inbox.hold.end()
+    }
+
+    /// True while a hold keeps commits back.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.inbox.hold.stands(self.clock.now().mono)
     }
 
     /// The answer to a batch that is all repeats; else the refusal.
@@ -270,13 +282,17 @@ impl Handle {
     pub fn health(&self) -> Health {
         let committed = Mono(self.committed.load(Ordering::Relaxed));
         let shutting_down = self.inbox.phase() > Phase::Running;
+        let (now, live) = (self.clock.now().mono, self.live());
         Health {
-            last_commit_age: self.clock.now().mono.since(committed),
+            last_commit_age: now.since(committed),
             failed: self.inbox.has_failed(),
             shutting_down,
-            claiming: !shutting_down && self.live.borrow().claims == Claims::Running,
+            claiming: !shutting_down && live.claims == Claims::Running,
             ingest_queue_full: self.inbox.is_full(),
-            disk: self.live.borrow().disk,
+            held: self.is_held(),
+            clock_steps: live.figures.clock_steps,
+            clock_unproven: live.figures.clock_proven_at.since(now),
+            disk: live.disk,
         }
     }
 

@@ -64,6 +64,11 @@ impl Hold {
         *self.shut.borrow()
     }
 
+    /// True while a hold that is not over keeps commits back. One that outlives its time is no excuse.
+    pub(super) fn stands(&self, now: Mono) -> bool {
+        self.lock().until.is_some_and(|until| now <= until)
+    }
+
     /// Producers wait here for the end of a hold.
     pub(super) async fn open(&self) {
         drop(self.shut.subscribe().wait_for(|shut| !shut).await);
@@ -113,7 +118,8 @@ mod tests {
         check(5_000, 1_000, 10_000);
         check(25_000, 9_000, 25_000);
         check(54_000, 24_000, 30_000);
-        assert!(hold.end() && !hold.is_on());
+        assert!(hold.stands(Mono(30_000)) && !hold.stands(Mono(30_001)));
+        assert!(hold.end() && !hold.is_on() && !hold.stands(Mono(30_000)));
         check(84_000, 60_000, 84_000);
     }
 }

@@ -123,6 +123,10 @@ pub enum Command {
     Cancel {
         id: DeliveryId,
     },
+    /// Removes the body and what was said about it.
+    Erase {
+        id: DeliveryId,
+    },
 }
 
 /// What must be true of a destination for a change to be made (`If-Match`).

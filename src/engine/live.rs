@@ -151,6 +151,8 @@ pub struct Figures {
     pub attempts_per_delivery: Histogram,
     pub leases_expired: u64,
     pub clock_steps: u64,
+    /// Until then nothing is ended because of its time: the wall clock has leapt forward.
+    pub clock_proven_at: Mono,
 }
 
 /// The bounds of a histogram in ascending order, shared by all that have the same.
@@ -184,6 +186,7 @@ impl Figures {
             attempts_per_delivery: Histogram::new(&ATTEMPT_BOUNDS.into()),
             leases_expired: 0,
             clock_steps: 0,
+            clock_proven_at: Mono(0),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::command::{ClaimsSet, Command, CommandError, Done, Expect, StateVerb};
 use super::directory::Facts;
 use super::{InStep, MAX_DESTINATIONS, MAX_NUMBERS};
-use crate::delivery::{Delivery, Next};
+use crate::delivery::{Delivery, Next, State};
 use crate::model::destination::StateNote;
 use crate::model::secret::rotated;
 use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Name, Secret, TenantNo};
@@ -36,6 +36,7 @@ impl InStep<'_, '_> {
             }
             Command::Retry { id } => self.retry(id),
             Command::Cancel { id } => self.cancel(id),
+            Command::Erase { id } => self.erase(id),
         }
     }
 
@@ -207,6 +208,32 @@ impl InStep<'_, '_> {
         self.change(id, |it, leased, end, _| it.cancel(leased, end))
     }
 
+    /// The bytes go at once: an attempt that has not read them yet will find them gone.
+    fn erase(&mut self, id: DeliveryId) -> Answer {
+        let Found::Delivery(found) = self.file.delivery(id)? else {
+            return self.change(id, |_, _, _, _| Ok(Next::Same));
+        };
+        if found.is_erased() {
+            return self.change(id, |_, _, _, _| Ok(Next::Same));
+        }
+        if found.payload.erased_at.is_none() {
+            self.file.remove_body(id, found.body_bytes())?;
+        }
+        self.file.forget_excerpts(id)?;
+        match found.state {
+            State::Waiting { .. } => self.change(id, |it, leased, end, _| it.erase(leased, end)),
+            State::Terminal { .. } => self.erase_ended(*found),
+        }
+    }
+
+    /// What has ended keeps its place in every index.
+    fn erase_ended(&mut self, mut it: Delivery) -> Answer {
+        let end = self.end();
+        it.erase(false, end).map_err(|refused| StoreError::Contradiction(format!("erased: {refused}")))?;
+        self.file.rewrite(&it)?;
+        Ok(Ok(Done::Delivery(Box::new(self.core.view(Arc::new(it), None)))))
+    }
+
     /// Changes one delivery by an operator's word.
     fn change(
         &mut self,
@@ -228,7 +255,7 @@ impl InStep<'_, '_> {
         match change(&mut it, lease.is_some(), self.end(), self.now.wall) {
             Err(refused) => return Ok(Err(CommandError::Refused(refused))),
             Ok(Next::Same) => {}
-            Ok(Next::Cancelling) => {
+            Ok(Next::Cancelling | Next::Erasing) => {
                 self.file.rewrite(&it)?;
                 self.core.leases.entry(id).and_modify(|out| out.record = None);
             }

@@ -44,6 +44,7 @@ impl Core {
         let survey = self.survey(now);
         let mut figures = self.tally.figures.clone();
         figures.clock_steps = self.clock.steps;
+        figures.clock_proven_at = self.clock.proven_at;
         Live {
             at: now.wall,
             step: self.step,

@@ -13,7 +13,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::HeaderMap;
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use bytes::Bytes;
 
 use crate::engine::command::{Command, Done};
@@ -40,6 +40,7 @@ pub fn routes() -> Router<Arc<App>> {
         .route("/v1/deliveries/{id}/explain", get(deliveries::explained))
         .route("/v1/deliveries/{id}/retry", post(deliveries::retry))
         .route("/v1/deliveries/{id}/cancel", post(deliveries::cancel))
+        .route("/v1/deliveries/{id}/payload", delete(deliveries::erase))
         .route("/v1/claims/stop", post(backup::stop_claims))
         .route("/v1/claims/start", post(backup::start_claims))
         .route("/v1/backup", post(backup::copy))

@@ -70,6 +70,8 @@ pub struct Standing {
     pub max_failures: u32,
     pub expires_at: Timestamp,
     pub cancelling: bool,
+    /// Its body was erased meanwhile: it cannot go out again.
+    pub erased: bool,
     /// Times in a row that the destination has refused, this one included if it did.
     pub refusals: u32,
 }
@@ -81,7 +83,7 @@ pub const MAX_INTERRUPTED: u32 = 5;
 /// What to do after an attempt ended as `outcome` at `now`.
 ///
 /// A 2xx is a delivery whatever else is true. Otherwise an end that was already decided wins
-/// over a repeat: a cancel, then the destination's verdict, then `expires_at`.
+/// over a repeat: a cancel, an erased body, then the destination's verdict, then `expires_at`.
 #[must_use]
 pub fn decide(policy: &Policy, seen: &Standing, now: Timestamp, outcome: &Outcome) -> Decision {
     let asked = match outcome {
@@ -89,7 +91,7 @@ pub fn decide(policy: &Policy, seen: &Standing, now: Timestamp, outcome: &Outcom
         Outcome::NotSent(_) | Outcome::MaybeSent(_) | Outcome::Damaged => RetryAfter::Absent,
     };
     let first = verdict(policy, seen, now, outcome, asked);
-    let verdict = if seen.cancelling { cancelled(first) } else { bounded(first, seen, now) };
+    let verdict = ended(seen).map_or_else(|| bounded(first, seen, now), |ending| overruled(first, ending));
     let hold = hold(policy, seen, now, outcome, asked);
     let gone = matches!(first, Verdict::End(Ending::DestinationGone));
     Decision { verdict, hold, gone, asked: describe(policy, seen, asked, first) }
@@ -161,8 +163,8 @@ fn interrupted(policy: &Policy, seen: &Standing, now: Timestamp) -> Verdict {
 /// time, unless it was the fifth in a row, or a cancel was waiting for it.
 #[must_use]
 pub fn decide_after_restart(seen: &Standing, due: Timestamp) -> Verdict {
-    if seen.cancelling {
-        return Verdict::End(Ending::Cancelled);
+    if let Some(ending) = ended(seen) {
+        return Verdict::End(ending);
     }
     if seen.interrupted.saturating_add(1) >= MAX_INTERRUPTED {
         return Verdict::End(Ending::Quarantined);
@@ -174,10 +176,8 @@ pub fn decide_after_restart(seen: &Standing, due: Timestamp) -> Verdict {
 /// against the delivery, so it is not counted.
 #[must_use]
 pub fn decide_after_stop(seen: &Standing, due: Timestamp) -> Verdict {
-    match seen.cancelling {
-        true => Verdict::End(Ending::Cancelled),
-        false => Verdict::Again { due, reason: NextReason::SenderRestart, counted: Counted::Nothing },
-    }
+    let again = Verdict::Again { due, reason: NextReason::SenderRestart, counted: Counted::Nothing };
+    ended(seen).map_or(again, Verdict::End)
 }
 
 /// The wait after a 429: what was named, or a step by the destination's refusals in a row.
@@ -216,10 +216,19 @@ fn hold(
 }
 
 /// A cancel that came while the attempt was out: only a delivery wins over it.
-fn cancelled(verdict: Verdict) -> Verdict {
+/// What an operator's word during the attempt makes of everything but a success.
+fn ended(seen: &Standing) -> Option<Ending> {
+    match (seen.cancelling, seen.erased) {
+        (true, _) => Some(Ending::Cancelled),
+        (false, true) => Some(Ending::PayloadGone),
+        (false, false) => None,
+    }
+}
+
+fn overruled(verdict: Verdict, ending: Ending) -> Verdict {
     match verdict {
         Verdict::End(Ending::Delivered | Ending::Quarantined) => verdict,
-        Verdict::End(_) | Verdict::Again { .. } => Verdict::End(Ending::Cancelled),
+        Verdict::End(_) | Verdict::Again { .. } => Verdict::End(ending),
     }
 }
 

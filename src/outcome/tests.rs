@@ -21,6 +21,7 @@ fn standing() -> Standing {
         max_failures: 0,
         expires_at: NOW.plus(Millis::seconds(3 * 86_400)),
         cancelling: false,
+        erased: false,
         refusals: 1,
     }
 }
@@ -254,4 +255,24 @@ fn expiry_and_cancel_win_over_a_repeat_but_not_over_a_delivery() {
 fn c039_a_due_time_beyond_expiry_is_kept() {
     let seen = Standing { expires_at: NOW.plus(Millis::seconds(600)), ..standing() };
     assert!(wait_of(&decide(&frame(), &seen, NOW, &answer(429, &["1800"]))).0 >= 1_800_000);
+}
+
+/// Erased while an attempt was out: a success is one, and nothing goes out again.
+#[test]
+fn what_was_erased_meanwhile_is_not_repeated() {
+    let check = |outcome: &Outcome, cancelling, want| {
+        let seen = Standing { erased: true, cancelling, ..standing() };
+        assert_eq!(decide(&frame(), &seen, NOW, outcome).verdict, Verdict::End(want), "{outcome:?}");
+    };
+    check(&answer(204, &[]), false, Ending::Delivered);
+    check(&answer(429, &["1"]), false, Ending::PayloadGone);
+    check(&answer(503, &[]), false, Ending::PayloadGone);
+    check(&answer(404, &[]), false, Ending::PayloadGone);
+    check(&Outcome::NotSent(NotSent::Payload), false, Ending::PayloadGone);
+    check(&Outcome::MaybeSent(MaybeSent::Interrupted), false, Ending::PayloadGone);
+    check(&answer(503, &[]), true, Ending::Cancelled);
+    check(&Outcome::Damaged, false, Ending::Quarantined);
+    let seen = Standing { erased: true, interrupted: 9, ..standing() };
+    assert_eq!(decide_after_restart(&seen, NOW), Verdict::End(Ending::PayloadGone));
+    assert_eq!(decide_after_stop(&seen, NOW), Verdict::End(Ending::PayloadGone));
 }

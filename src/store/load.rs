@@ -17,6 +17,8 @@ pub enum Loaded {
     },
     /// Its record or body fails its checksum, or is not what the lease was made from.
     Damaged,
+    /// An operator erased its body after it was claimed.
+    Erased,
 }
 
 /// The bytes of a body.
@@ -35,6 +37,9 @@ impl Snapshot {
         };
         if !claimed_from(&delivery, lease) {
             return Ok(Loaded::Damaged);
+        }
+        if delivery.payload.erased_at.is_some() {
+            return Ok(Loaded::Erased);
         }
         Ok(match self.body(&delivery)? {
             Some(body) => Loaded::Ready { delivery: Box::new(delivery), body },

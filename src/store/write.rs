@@ -176,6 +176,29 @@ impl<'txn> Writing<'txn> {
         Ok(())
     }
 
+    /// Removes what answers said from the attempts that stand outside the record. One that cannot
+    /// be read goes whole: what it says is not known.
+    pub(crate) fn forget_excerpts(&mut self, id: DeliveryId) -> Result<(), StoreError> {
+        let mut changed = Vec::new();
+        for row in self.tables.attempts.range((id.0, 0)..=(id.0, u32::MAX))? {
+            let (key, value) = row?;
+            let n = key.value().1;
+            match record::decode_attempt(id, n, value.value()) {
+                Ok(attempt) if attempt.response_excerpt.is_none() => {}
+                Ok(attempt) => changed.push((n, Some(Attempt { response_excerpt: None, ..attempt }))),
+                Err(record::Damaged) => changed.push((n, None)),
+            }
+        }
+        for (n, attempt) in changed {
+            self.wrote = true;
+            match attempt {
+                Some(it) => self.tables.attempts.insert((id.0, n), &*record::encode_attempt(id, &it))?,
+                None => self.tables.attempts.remove((id.0, n))?,
+            };
+        }
+        Ok(())
+    }
+
     /// Removes every trace of a delivery that has ended.
     pub(crate) fn forget(&mut self, it: &Delivery) -> Result<(), StoreError> {
         let State::Terminal { step, .. } = it.state else {

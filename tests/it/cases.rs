@@ -1,6 +1,8 @@
 //! Where each case of the collection is shown: reports about other engines, turned into
 //! questions to this one. A case is a named test, or it stands here with its reason.
 
+mod durable;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +20,7 @@ enum Where {
 use Where::{Listed, Part, Test};
 
 /// The areas of which every case is here, and their numbers.
-const AREAS: [(&str, &[u16]); 6] = [
+const AREAS: [(&str, &[u16]); 8] = [
     (
         "retry-after",
         &[1, 4, 5, 7, 8, 10, 12, 13, 14, 16, 17, 18, 20, 22, 23, 24, 26, 29, 30, 31, 33, 35, 36, 37, 38, 39],
@@ -31,6 +33,8 @@ const AREAS: [(&str, &[u16]); 6] = [
     ("scheduling", &[113, 117, 118, 119, 120, 121, 122, 123, 124, 126, 128, 129, 130]),
     ("lease-crash", &[133, 134, 135, 137, 138, 140, 142, 143, 145]),
     ("payload", &[198, 199, 200, 201, 204, 206, 207]),
+    ("storage", durable::STORAGE_NUMBERS),
+    ("ops", durable::OPS_NUMBERS),
 ];
 
 const GRAMMAR: &str = "outcome::retry_after::tests::what_is_not_of_the_grammar";
@@ -169,15 +173,15 @@ const INGEST: [(u16, Where); 10] = [
     (
         103,
         Part(
-            "scenes::life::c103_a_key_lives_as_long_as_its_record",
+            "scenes::life::c103_c162_a_key_lives_as_long_as_its_record",
             "there is no window of its own: a key lives as long as the record, at least 24 h after the end",
         ),
     ),
     (
         105,
         Part(
-            "crash::c105_eight_kills_under_load_lose_nothing",
-            "a commit that returns an error ends the process, and belongs to the durability issue",
+            "soak::c105_kills_at_any_moment_lose_nothing",
+            "a commit that returns an error ends the process: storage::c145 and its neighbours have it",
         ),
     ),
     (
@@ -254,9 +258,9 @@ const LEASE_CRASH: [(u16, Where); 9] = [
     (
         145,
         Part(
-            SEEDS,
+            "storage::c145_an_outcome_that_cannot_be_written_is_one_more_request",
             "a commit that fails ends the process with 75, it is never tried again: at most one more request, \
-             under the same key; disk faults belong to the durability issue",
+             under the same key",
         ),
     ),
 ];
@@ -291,8 +295,16 @@ const PAYLOAD: [(u16, Where); 7] = [
 
 /// Every row, in the order of the areas.
 fn rows() -> Vec<(&'static str, &'static [(u16, Where)])> {
-    let all: [&'static [(u16, Where)]; 6] =
-        [&RETRY_AFTER, &HTTP_CLIENT, &INGEST, &SCHEDULING, &LEASE_CRASH, &PAYLOAD];
+    let all: [&'static [(u16, Where)]; 8] = [
+        &RETRY_AFTER,
+        &HTTP_CLIENT,
+        &INGEST,
+        &SCHEDULING,
+        &LEASE_CRASH,
+        &PAYLOAD,
+        &durable::STORAGE,
+        &durable::OPS,
+    ];
     AREAS.iter().map(|(area, _)| *area).zip(all).collect()
 }
 

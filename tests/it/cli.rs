@@ -334,6 +334,22 @@ fn what_loses_work_wants_to_be_confirmed() {
         asked: &["POST /v1/deliveries/dlv_01/cancel"],
     });
     check(&Case {
+        arguments: &["erase", "dlv_01"],
+        answers: &[],
+        code: 4,
+        stdout: &[],
+        stderr: &["nobody confirmed it", "--yes"],
+        asked: &[],
+    });
+    check(&Case {
+        arguments: &["erase", "dlv_01", "dlv_02", "--yes"],
+        answers: &[(204, ""), (204, "")],
+        code: 0,
+        stdout: &["dlv_01: erased\ndlv_02: erased\n"],
+        stderr: &[],
+        asked: &["DELETE /v1/deliveries/dlv_01/payload", "DELETE /v1/deliveries/dlv_02/payload"],
+    });
+    check(&Case {
         arguments: &["retry", "dlv_01"],
         answers: &[(200, DELIVERY)],
         code: 0,
@@ -563,7 +579,7 @@ fn usage_and_servers_that_are_not_there() {
 
 #[test]
 fn every_command_shows_an_example() {
-    let commands: [&[&str]; 31] = [
+    let commands: [&[&str]; 32] = [
         &[],
         &["serve"],
         &["check-config"],
@@ -574,6 +590,7 @@ fn every_command_shows_an_example() {
         &["attempts"],
         &["retry"],
         &["cancel"],
+        &["erase"],
         &["dest"],
         &["dest", "ls"],
         &["dest", "get"],

@@ -18,7 +18,7 @@ use crate::TestServer;
 use crate::api::{Api, PATIENCE, until};
 
 /// Failures come back soon, so that a test takes seconds.
-const SOON: [(&str, &str); 2] =
+pub(crate) const SOON: [(&str, &str); 2] =
     [("DUEHOOK_POLICY__DEFAULT__SCHEDULE", "200ms"), ("DUEHOOK_POLICY__DEFAULT__MIN_DELAY", "50ms")];
 /// A restart takes less than a second at these sizes; a busy machine may take longer.
 const RESTART: Duration = Duration::from_secs(5);
@@ -62,7 +62,7 @@ impl Watched {
 
 /// Whatever a receiver saw more than once came under one key with one body, and each attempt
 /// number was higher than the one before.
-fn check_repeats(received: &[Received]) -> BTreeMap<String, u32> {
+pub(crate) fn check_repeats(received: &[Received]) -> BTreeMap<String, u32> {
     let mut last: BTreeMap<String, (u32, &Received)> = BTreeMap::new();
     for one in received {
         let id = one.header("webhook-id").unwrap();

@@ -189,7 +189,7 @@ async fn t09_t10_below_the_floor_nothing_is_taken_and_all_goes_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t08_a_disk_without_a_byte_can_be_opened_and_drained() {
+async fn c147_t08_a_disk_without_a_byte_can_be_opened_and_drained() {
     let Some(small) = Small::mount() else { return };
     let receiver = Receiver::start(Script::List(vec![Answer::status(204)]), Record::Count).await.unwrap();
     let (server, _) = scene(&small, &receiver).await;

@@ -3,10 +3,12 @@
 
 mod classes;
 mod clock;
+mod erase;
 mod fair;
 mod found;
 mod gate;
 mod life;
+mod retention;
 
 use std::collections::BTreeMap;
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duehook::drill::receiver::{Answer, Received, Receiver, Record, Script};
+use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
@@ -81,15 +82,22 @@ async fn t24_a_stop_waits_for_what_is_in_flight() {
     assert_eq!(results, ["success"]);
 }
 
+/// C188: from the first signal on it is not ready, and lives; the second, of either kind, cuts off
+/// what is in flight, and the file is closed all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_signal_cuts_it_off() {
-    let scene = Scene::set(PATIENCE, &[]).await;
-    scene.terminate().await;
-    scene.server.terminate();
-    let (took, results) = scene.ended().await;
-    println!("ended after {took:?}");
-    assert!(took < BUSY, "{took:?}");
-    assert_eq!(results, ["interrupted", "success"]);
+async fn c188_a_second_signal_cuts_it_off() {
+    for second in [Signal::TERM, Signal::INT] {
+        let scene = Scene::set(PATIENCE, &[]).await;
+        let began = Instant::now();
+        scene.terminate().await;
+        assert!(began.elapsed() < BUSY, "that it is not ready is known at once");
+        scene.api.admin("GET", "/healthz", "").await.expect(200);
+        scene.server.signal(second);
+        let (took, results) = scene.ended().await;
+        println!("ended after {took:?}");
+        assert!(took < BUSY, "{took:?}");
+        assert_eq!(results, ["interrupted", "success"]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

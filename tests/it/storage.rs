@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use duehook::drill::receiver::{Answer, Receiver, Record, Script};
 use duehook::driver::clock::Clock;
 use duehook::driver::{self, Custody, Driver, Handle};
 use duehook::engine::command::{Command as Order, Expect, Query};
@@ -103,11 +104,11 @@ fn name(text: &str) -> Name {
 }
 
 /// An engine at work on `disk`.
-fn engine(disk: &Failing, folder: &TempDir) -> (Driver, Handle) {
+pub(crate) fn engine(disk: impl StorageBackend, folder: &TempDir) -> (Driver, Handle) {
     let clock = Clock::start();
     let (now, region) = (clock.now(), name("local"));
     let opening = Opening { region: &region, now: now.wall, uuid: [1; 16] };
-    let opened = open::open_backend(disk.clone(), &opening).unwrap();
+    let opened = open::open_backend(disk, &opening).unwrap();
     let engine = Engine::open(opened, limits(), Seed { run: 1 }, now).unwrap();
     let rules = egress::Rules { allow_http: true, ports: vec![443], allow_cidrs: Vec::new() };
     let sender = Sender::new(sender::Config { rules, ca_pem: None, keep_response_excerpt: false }).unwrap();
@@ -134,8 +135,15 @@ fn delivery() -> NewDelivery {
     }
 }
 
+/// So many deliveries that wait there.
+pub(crate) async fn parked(handle: &Handle, n: usize) {
+    for taken in handle.accept(vec![delivery(); n]).await.unwrap() {
+        taken.unwrap();
+    }
+}
+
 /// One destination that lets nothing through.
-async fn held(handle: &Handle) {
+pub(crate) async fn held(handle: &Handle) {
     let settings = Box::new(settings(1, Millis::seconds(1)));
     let put =
         Order::PutDestination { name: name("shop"), settings, keep_secrets: true, expect: Expect::Anything };
@@ -158,7 +166,7 @@ async fn a_failed_step_is_not_answered_nor_what_comes_after_it() {
     for operations in 0..40 {
         let folder = TempDir::new().unwrap();
         let disk = Failing::new();
-        let (mut driver, handle) = engine(&disk, &folder);
+        let (mut driver, handle) = engine(disk.clone(), &folder);
         held(&handle).await;
         disk.fail_after(operations);
         let mut answered = 0;
@@ -179,7 +187,7 @@ async fn a_failed_step_is_not_answered_nor_what_comes_after_it() {
         assert!(is_silent(handle.query(Query::Gates(vec![]))).await);
         assert!(is_silent(handle.read(|_, _| Ok(()))).await);
         disk.fail_after(u64::MAX);
-        let (driver, handle) = engine(&disk, &folder);
+        let (driver, handle) = engine(disk.clone(), &folder);
         until("it is counted", async || !handle.live().counting).await;
         let there = waiting(&handle);
         assert!((answered..=answered + 1).contains(&there), "{operations}: {there} of {answered}");
@@ -251,4 +259,33 @@ async fn a_disk_that_takes_nothing_more_ends_the_process_and_loses_nothing() {
     let there = api.list("state=delayed,ready").await.len();
     println!("{} were answered, {there} are there", taken.len());
     assert!((taken.len()..=taken.len() + 8).contains(&there));
+}
+
+/// C145: the receiver has it, and its outcome cannot be written. The process ends, and after the
+/// start the delivery goes out once more, under the same key, and no more than that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c145_an_outcome_that_cannot_be_written_is_one_more_request() {
+    let late = Answer::status(204).after(Duration::from_millis(500));
+    let receiver =
+        Receiver::start(Script::List(vec![late, Answer::status(204)]), Record::Digests).await.unwrap();
+    let folder = Arc::new(TempDir::new().unwrap());
+    let server = TestServer::spawn(Arc::clone(&folder), patient(&folder));
+    let api = Api::of(&server);
+    api.destination("shop", &receiver.url("/"), "").await;
+    let taken = api.send("shop", Some("k"), b"1".to_vec()).await.unwrap().expect(202);
+    until("it is out", async || receiver.count() == 1).await;
+    let none = Rlimit { current: Some(0), maximum: None };
+    prlimit(Some(Pid::from_raw(server.pid().cast_signed()).unwrap()), Resource::Fsize, none).unwrap();
+    assert_eq!(server.wait().0, Some(75));
+    let server = TestServer::start(folder, &[]);
+    let api = Api::of(&server);
+    api.quiet().await;
+    let id = taken["id"].as_str().unwrap();
+    assert_eq!(api.get(id).await["outcome"], "delivered");
+    assert_eq!(api.results(id).await, ["interrupted", "success"]);
+    let received = receiver.received();
+    assert_eq!(
+        received.iter().map(|one| (one.key(), one.attempt())).collect::<Vec<_>>(),
+        [(Some("k"), Some(1)), (Some("k"), Some(2))]
+    );
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tokio::time::Instant;
 
 use crate::TestServer;
 use crate::api::{Api, PATIENCE};
@@ -109,4 +110,31 @@ fn systemd_hears_why_it_did_not_start() {
     let said = systemd.rest();
     has(&said, "STATUS=cannot open the data file");
     assert!(!said.iter().any(|line| line == "READY=1"), "{said:?}");
+}
+
+/// C148: killed under load, and started again: it is ready at once, without a walk of the file, and
+/// until then systemd is asked for time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c148_after_a_kill_there_is_nothing_to_wait_for() {
+    let folder = TempDir::new().unwrap();
+    let systemd = Systemd::new(&folder);
+    let server = TestServer::start(Arc::new(TempDir::new().unwrap()), &[]);
+    let api = Api::of(&server);
+    api.destination("shop", "http://127.0.0.1:9/", "").await;
+    let line = format!("{{\"destination\":\"shop\",\"payload\":\"{}\"}}\n", "x".repeat(9_000));
+    for _ in 0..4 {
+        api.batch(line.repeat(800)).await.unwrap().expect(200);
+    }
+    let (load, killed) = (api.clone(), server.kill());
+    drop(load);
+    let began = Instant::now();
+    let server = TestServer::start(killed, &[("NOTIFY_SOCKET", systemd.path.as_str())]);
+    let took = began.elapsed();
+    let said = systemd.hear("READY=1");
+    has(&said, "STATUS=serving");
+    println!("ready after {took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert_eq!(Api::of(&server).ready().await, 200);
+    let rest = systemd.rest();
+    assert!(!rest.iter().any(|line| line.contains("checking the data file")), "{rest:?}");
 }

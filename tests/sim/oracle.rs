@@ -378,5 +378,6 @@ pub(crate) fn loaded(found: Loaded) -> (String, Vec<u8>) {
     match found {
         Loaded::Ready { delivery, body } => (delivery.sent_key(), body.0.to_vec()),
         Loaded::Damaged => panic!("nothing damages this disk"),
+        Loaded::Erased => panic!("nobody erases"),
     }
 }

@@ -701,7 +701,10 @@ impl World {
                 self.settings[place] = Destination::clone(settings);
                 self.starts.remove(&place);
             }
-            Command::DeleteDestination { .. } | Command::RotateSecret { .. } | Command::Cancel { .. } => {}
+            Command::DeleteDestination { .. }
+            | Command::RotateSecret { .. }
+            | Command::Cancel { .. }
+            | Command::Erase { .. } => {}
         }
     }
 

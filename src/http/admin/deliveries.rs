@@ -1,4 +1,4 @@
-//! Deliveries for operators: lists by filter, attempts, the explanation, retry and cancel.
+//! Deliveries for operators: lists by filter, attempts, the explanation, retry, cancel and erase.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::delivery::State as DeliveryState;
 use crate::engine::command::{Answer, Command, CommandError, Done, Query as Asked};
 use crate::engine::explain::{Surroundings, explain};
 use crate::http::admin::no_body;
-use crate::http::app::{Answered, App, Id, ok};
+use crate::http::app::{Answered, App, Id, no_content, ok};
 use crate::http::auth::Caller;
 use crate::http::dto::List;
 use crate::http::dto::delivery::{AttemptObject, DeliveryObject, ExplanationObject};
@@ -212,6 +212,13 @@ pub async fn cancel(State(app): State<Arc<App>>, Id(id): Id, request: Request) -
     no_body(&app, request).await?;
     let id = read_id(&id)?;
     change(&app, Command::Cancel { id }).await
+}
+
+/// `DELETE /v1/deliveries/{id}/payload`: also when it is gone already.
+pub async fn erase(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+    no_body(&app, request).await?;
+    let id = read_id(&id)?;
+    change(&app, Command::Erase { id }).await.map(|_| no_content())
 }
 
 async fn change(app: &App, command: Command) -> Answered {

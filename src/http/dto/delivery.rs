@@ -181,14 +181,14 @@ struct PayloadObject<'a> {
 impl<'a> PayloadObject<'a> {
     fn of(delivery: &'a Delivery) -> PayloadObject<'a> {
         let Payload { source, erased_at } = &delivery.payload;
-        let (kind, bytes, sha256) = match source {
-            Source::Inline { bytes, sha256 } => ("inline", Some(*bytes), Some(sha256)),
-            Source::Reference { uri: _, sha256 } => ("reference", None, sha256.as_ref()),
+        let (kind, bytes) = match source {
+            Source::Inline { bytes, sha256: _ } => ("inline", Some(*bytes)),
+            Source::Reference { uri: _, sha256: _ } => ("reference", None),
         };
         PayloadObject {
             kind,
             bytes,
-            sha256: sha256.map(|digest| Text(Hex(digest))),
+            sha256: delivery.payload.digest().map(|digest| Text(Hex(digest))),
             content_type: &delivery.content_type,
             erased_at: time(*erased_at),
         }

@@ -14,6 +14,8 @@ use crate::time::{Millis, Timestamp};
 
 /// The heartbeat commits every 10 s: after three missed ones something is wrong.
 pub const COMMIT_AGE_LIMIT: Millis = Millis(30_000);
+/// A hold keeps commits back for at most 30 s (API.md), and may begin right before a heartbeat.
+const HELD_AGE_LIMIT: Millis = Millis(60_000);
 const MINUTE: Millis = Millis(60_000);
 
 /// The totals.
@@ -190,9 +192,14 @@ impl HealthObject {
     /// What the engine's health says.
     #[must_use]
     pub fn of(health: Health) -> HealthObject {
-        let age = health.last_commit_age;
-        HealthObject { healthy: !health.failed && age <= COMMIT_AGE_LIMIT, last_commit_age_ms: age.0 }
+        let healthy = !health.failed && !is_stale(health);
+        HealthObject { healthy, last_commit_age_ms: health.last_commit_age.0 }
     }
+}
+
+/// True when a commit should have come by now.
+fn is_stale(health: Health) -> bool {
+    health.last_commit_age > if health.held { HELD_AGE_LIMIT } else { COMMIT_AGE_LIMIT }
 }
 
 /// Whether a delivery would be taken now, and what it depends on.
@@ -202,39 +209,54 @@ pub struct ReadyObject {
     checks: Checks,
 }
 
-/// `ok`, or what is wrong; the clock is not looked at in this version.
+/// `ok`, or what is wrong. The clock is shown, and refuses nothing.
 #[derive(Debug, Serialize)]
 struct Checks {
     store: &'static str,
     disk: Cow<'static, str>,
     ingest: &'static str,
     claims: &'static str,
-    clock: &'static str,
+    clock: Cow<'static, str>,
 }
 
 impl ReadyObject {
     /// What the engine's health says.
     #[must_use]
     pub fn of(health: Health) -> ReadyObject {
-        let store = match (health.failed, health.last_commit_age > COMMIT_AGE_LIMIT) {
+        let store = match (health.failed, is_stale(health)) {
             (true, _) => "failed",
             (false, true) => "no_recent_commit",
             (false, false) => "ok",
         };
-        let ingest = match (health.shutting_down, health.disk.low, health.ingest_queue_full) {
-            (true, _, _) => "shutting_down",
-            (false, true, _) => "disk_low",
-            (false, false, true) => "queue_full",
-            (false, false, false) => "ok",
-        };
+        let ingest = ingest(health);
         let checks = Checks {
             store,
             disk: disk(health.disk),
             ingest,
             claims: if health.claiming { "running" } else { "stopped" },
-            clock: "not_checked",
+            clock: clock(health),
         };
         ReadyObject { ready: store == "ok" && ingest == "ok", checks }
+    }
+}
+
+/// The first reason for which a delivery would be refused now.
+fn ingest(health: Health) -> &'static str {
+    let reasons = [
+        (health.shutting_down, "shutting_down"),
+        (health.held, "backup_hold"),
+        (health.disk.low, "disk_low"),
+        (health.ingest_queue_full, "queue_full"),
+    ];
+    reasons.into_iter().find(|(holds, _)| *holds).map_or("ok", |(_, reason)| reason)
+}
+
+fn clock(health: Health) -> Cow<'static, str> {
+    match (health.clock_unproven.0 / 1_000, health.clock_steps) {
+        (0, 0) => "ok".into(),
+        (0, 1) => "stepped once since the start".into(),
+        (0, steps) => format!("stepped {steps} times since the start").into(),
+        (left, _) => format!("leapt forward: nothing is ended by its time for {left} s").into(),
     }
 }
 

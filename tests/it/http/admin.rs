@@ -160,6 +160,25 @@ async fn cancel_and_retry() {
 }
 
 #[tokio::test]
+async fn erase() {
+    let world = World::start().await;
+    world.paused("shop").await;
+    let more = r#","idempotency_key":"k","labels":{"patient":"7"},"headers":{"x-patient":"7"}"#;
+    let id = world.deliver("shop", more).await;
+    let erase = async |id: &str| world.admin("DELETE", &format!("/v1/deliveries/{id}/payload"), "").await;
+    assert_eq!(erase(&id).await.status, 204);
+    let it = world.admin("GET", &format!("/v1/deliveries/{id}"), "").await.expect(200);
+    assert_eq!((&it["outcome"], &it["labels"]), (&"payload_gone".into(), &serde_json::json!({})));
+    assert_eq!((&it["payload"]["sha256"], &it["idempotency_key"]), (&Value::Null, &"k".into()));
+    assert!(it["payload"]["erased_at"].is_string() && it["payload"]["bytes"].is_u64());
+    assert_eq!(erase(&id).await.status, 204, "also the second time");
+    assert_eq!(world.admin("GET", &format!("/v1/deliveries/{id}"), "").await.expect(200), it);
+    let retry = world.admin("POST", &format!("/v1/deliveries/{id}/retry"), "").await;
+    retry.refused(409, "payload_erased", &[]);
+    erase("dlv_00000000000000000000000000").await.refused(404, "not_found", &[]);
+}
+
+#[tokio::test]
 async fn a_destination_with_work_is_not_deleted() {
     let world = World::start().await;
     world.paused("shop").await;

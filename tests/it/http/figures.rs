@@ -181,3 +181,24 @@ async fn metrics_have_their_names_and_a_bound() {
         assert!(text.lines().any(|found| found == line), "no {line} in {text}");
     }
 }
+
+/// C190: whatever is asked for, by whom and how, the series stay few, and name nobody.
+#[tokio::test]
+async fn c190_what_is_asked_for_makes_no_series() {
+    let world = World::start().await;
+    for place in 0..60 {
+        world.waiting(&format!("shop-{place}"), &format!("tenant-{place}"), 1).await;
+    }
+    for n in 0..150 {
+        let method = ["GET", "POST", "PUT", "DELETE", "PATCH", "BREW", "OPTIONS"][n % 7];
+        let path = format!("/hooks/SECRET-{n}/x?token=SECRET-{n}");
+        let base = if n % 2 == 0 { &world.server.ingest } else { &world.server.admin };
+        assert!(super::Answer::of(world.ask(method, base, &path)).await.status >= 400);
+    }
+    let text = world.metrics().await;
+    let series = text.lines().filter(|line| !line.starts_with('#')).count();
+    assert!(series < 500, "{series} series");
+    for private in ["SECRET", "hooks", "tenant-", "dlv_", "shop.example", "BREW"] {
+        assert!(!text.contains(private), "{private} is in the figures");
+    }
+}

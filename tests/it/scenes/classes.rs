@@ -132,3 +132,27 @@ fn a_class_that_is_late_is_pressed() {
     assert!((14..=16).contains(&before), "{before} of 45 while nothing is known");
     assert!((48..=52).contains(&after), "{after} of 100 once it is late");
 }
+
+/// C191: what waits for its time is not late, however long ago it was accepted; what is due and is
+/// claimed by nobody is as old as that.
+#[test]
+fn c191_only_what_is_due_grows_old() {
+    let mut scene =
+        Scene::new(Setting { destinations: 2, ..Setting::default() }, |_| soon(429, Some("3600")));
+    for _ in 0..5 {
+        scene.deliver(0);
+    }
+    scene.run_to(30 * MINUTE);
+    let now = scene.now();
+    let live = scene.engine.as_mut().expect("it is open").live(now);
+    let routine = &live.classes[1];
+    assert_eq!((routine.oldest_ready_at, routine.ready), (None, 0));
+    assert_eq!(routine.delayed + routine.held, 5);
+    scene.step(Batch { claims: Some(false), ..Batch::default() });
+    scene.deliver(1);
+    scene.run_to(40 * MINUTE);
+    let now = scene.now();
+    let live = scene.engine.as_mut().expect("it is open").live(now);
+    let since = live.classes[1].oldest_ready_at.expect("it is due");
+    assert_eq!((scene.after(since), live.classes[1].ready), (30 * MINUTE, 1));
+}

@@ -198,9 +198,9 @@ fn c143_a_restart_brings_nothing_back() {
     }
 }
 
-/// C103: a key lives as long as the record of its delivery, and then makes a new one.
+/// C103, C162: a key lives as long as the record of its delivery, and then makes a new one.
 #[test]
-fn c103_a_key_lives_as_long_as_its_record() {
+fn c103_c162_a_key_lives_as_long_as_its_record() {
     let day = 24 * HOUR;
     let mut scene = Scene::new(Setting { retention: Millis(day), ..Setting::default() }, |_| soon(204, None));
     let again = |scene: &mut Scene, at: u64| {
@@ -235,4 +235,44 @@ fn what_a_stop_cuts_off_is_due_at_once() {
     scene.run_to(3 * SECOND + 10);
     assert_eq!(scene.times(id), [0, 3_000]);
     assert_eq!((scene.record(id).failures, scene.ending(id)), (0, Some(Ending::Delivered)));
+}
+
+/// What the README says of a receiver that always answers 503: when the attempts come, by the
+/// policy's own numbers. The longest waits: half jitter takes up to half of each away.
+fn table() -> (String, Vec<u64>) {
+    let Policy { schedule, max_age, .. } = Policy::default();
+    let mut text = String::from(
+        "| after attempt | the next comes after | at most so long after the first |\n|---|---|---|\n",
+    );
+    let (mut age, mut ages) = (0, vec![0]);
+    for n in 1.. {
+        let step = schedule[(n - 1).min(schedule.len() - 1)];
+        age += step.0;
+        if age >= max_age.0 {
+            text += &format!(
+                "| {n} and later | the same, until it expires {max_age} after it was accepted | |\n"
+            );
+            break;
+        }
+        text += &format!("| {n} | {} to {step} | {} |\n", Millis(step.0 / 2), Millis(age));
+        ages.push(age);
+    }
+    (text, ages)
+}
+
+#[test]
+fn c196_the_retries_of_the_readme_are_those_of_the_code() {
+    let (text, latest) = table();
+    let readme = include_str!("../../../README.md");
+    assert!(readme.contains(&text), "the README is to have\n{text}");
+    let mut scene = Scene::new(Setting::default(), |_| soon(503, None));
+    let id = scene.deliver(0);
+    scene.run_to(73 * HOUR);
+    assert_eq!(scene.ending(id), Some(Ending::Expired));
+    let times = scene.times(id);
+    for (n, (at, most)) in times.iter().zip(&latest).enumerate() {
+        let late = u64::try_from(n).expect("few") * 20;
+        assert!(*at <= most + late && *at >= most / 2, "attempt {}: {at} of {most}", n + 1);
+    }
+    assert!(times.len() >= latest.len(), "{times:?}");
 }

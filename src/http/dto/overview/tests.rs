@@ -60,6 +60,9 @@ fn readiness() {
         shutting_down: false,
         claiming: true,
         ingest_queue_full: false,
+        held: false,
+        clock_steps: 0,
+        clock_unproven: Millis(0),
         disk: DiskLive::default(),
     };
     check(good, true, true, "ok");
@@ -76,6 +79,17 @@ fn readiness() {
     check(Health { shutting_down: true, ..good }, true, false, "shutting_down");
     check(Health { claiming: false, ..good }, true, true, "ok");
     check(Health { ingest_queue_full: true, ..good }, true, false, "queue_full");
+    let held = Health { held: true, last_commit_age: Millis(45_000), ..good };
+    check(held, true, false, "backup_hold");
+    check(Health { last_commit_age: Millis(60_001), ..held }, false, false, "backup_hold");
+    let clock = |steps, unproven| {
+        let health = Health { clock_steps: steps, clock_unproven: Millis(unproven), ..good };
+        check(health, true, true, "ok");
+        serde_json::to_value(ReadyObject::of(health)).unwrap()["checks"]["clock"].clone()
+    };
+    assert_eq!((clock(0, 0), clock(1, 0)), ("ok".into(), "stepped once since the start".into()));
+    assert_eq!(clock(3, 999), "stepped 3 times since the start");
+    assert_eq!(clock(1, 900_000), "leapt forward: nothing is ended by its time for 900 s");
 }
 
 #[test]
