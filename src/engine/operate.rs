@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::command::{ClaimsSet, Command, CommandError, Done, Expect, StateVerb};
+use super::command::{Command, CommandError, Done, Expect, StateVerb};
 use super::directory::Facts;
 use super::{InStep, MAX_DESTINATIONS, MAX_NUMBERS};
 use crate::delivery::{Delivery, Next};
@@ -10,7 +10,7 @@ use crate::model::destination::StateNote;
 use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Name, TenantNo};
 use crate::outcome::{Ending, Hold, HoldReason};
 use crate::schedule::GateMemory;
-use crate::store::{Before, Claims, DestinationView, Found, StoreError, StoredDestination};
+use crate::store::{Before, DestinationView, Found, StoreError, StoredDestination};
 use crate::time::Timestamp;
 
 /// What a command comes to: the outer error ends the process, the inner one is an answer.
@@ -33,23 +33,6 @@ impl InStep<'_, '_> {
             Command::Retry { id } => self.retry(id),
             Command::Cancel { id } => self.cancel(id),
         }
-    }
-
-    /// What is in flight may end. Stopping again keeps the reason of the first stop.
-    pub(super) fn set_claims(&mut self, running: bool) -> Result<(), StoreError> {
-        let claims = match (running, self.core.claims) {
-            (true, _) => Claims::Running,
-            (false, Claims::Running) => Claims::Stopped,
-            (false, stopped) => stopped,
-        };
-        if claims != self.core.claims {
-            self.file.put_claims(claims)?;
-            self.core.claims = claims;
-            // What is shown follows at once: whoever ordered it looks.
-            self.core.last_publish = None;
-        }
-        self.out.claims = Some(ClaimsSet { running, leases_held: self.core.leases.len() });
-        Ok(())
     }
 
     fn put_settings(&mut self, name: Name, settings: Destination, expect: Expect) -> Answer {

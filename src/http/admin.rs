@@ -1,6 +1,7 @@
 //! The admin routes: destinations, deliveries, totals, and the status page.
 
 pub mod backup;
+pub mod claims;
 pub mod deliveries;
 pub mod destinations;
 pub mod input;
@@ -39,8 +40,9 @@ pub fn routes() -> Router<Arc<App>> {
         .route("/v1/deliveries/{id}/explain", get(deliveries::explained))
         .route("/v1/deliveries/{id}/retry", post(deliveries::retry))
         .route("/v1/deliveries/{id}/cancel", post(deliveries::cancel))
-        .route("/v1/claims/stop", post(backup::stop_claims))
-        .route("/v1/claims/start", post(backup::start_claims))
+        .route("/v1/claims/stop", post(claims::stop))
+        .route("/v1/claims/start", post(claims::start))
+        .route("/v1/drain", post(claims::drain))
         .route("/v1/backup", post(backup::copy))
         .route("/v1/backup/hold", post(backup::hold).delete(backup::release))
         .merge(destination_routes())

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::delivery::Refused;
 use crate::driver::Unavailable;
-use crate::engine::command::{CommandError, Rejected};
+use crate::engine::command::{CommandError, FenceRequired, Rejected};
 use crate::store::BackupError;
 use crate::time::Millis;
 
@@ -52,7 +52,13 @@ pub enum Code {
     PayloadErased,
     QueueFull,
     DiskLow,
+    Draining,
     ShuttingDown,
+    FenceRequired,
+    NotDrained,
+    StaleExport,
+    Truncated,
+    ImportRunning,
     BackupExists,
     BackupRunning,
     BackupFailed,
@@ -117,6 +123,12 @@ impl Code {
             Code::PayloadErased => ("payload_erased", S::CONFLICT, "The body is no longer there"),
             Code::QueueFull => ("queue_full", S::SERVICE_UNAVAILABLE, "There is no room now"),
             Code::DiskLow => ("disk_low", S::INSUFFICIENT_STORAGE, "The disk is nearly full"),
+            Code::Draining => ("draining", S::SERVICE_UNAVAILABLE, "Another server is to take over"),
+            Code::FenceRequired => ("fence_required", S::CONFLICT, "The server was drained"),
+            Code::NotDrained => ("not_drained", S::CONFLICT, "The server is not drained"),
+            Code::StaleExport => ("stale_export", S::CONFLICT, "A newer export was imported before"),
+            Code::Truncated => ("truncated", S::UNPROCESSABLE_ENTITY, "The export is not whole"),
+            Code::ImportRunning => ("import_running", S::CONFLICT, "Another import is running"),
             Code::ShuttingDown => ("shutting_down", S::SERVICE_UNAVAILABLE, "The server is stopping"),
             Code::BackupExists => ("backup_exists", S::CONFLICT, "There is a file of this name"),
             Code::BackupRunning => ("backup_running", S::CONFLICT, "Another backup is running"),
@@ -285,6 +297,9 @@ impl From<Rejected> for Problem {
             Rejected::DiskLow { retry_after, .. } => {
                 Problem { retry_after: Some(retry_after), ..Problem::new(Code::DiskLow, detail) }
             }
+            Rejected::Draining { retry_after } => {
+                Problem { retry_after: Some(retry_after), ..Problem::new(Code::Draining, detail) }
+            }
             Rejected::Damaged => Problem::new(Code::Damaged, detail),
         }
     }
@@ -299,8 +314,16 @@ fn remedy(why: &Rejected) -> &'static str {
         Rejected::DestinationDisabled { .. } => "; it takes deliveries again once an operator enables it",
         Rejected::ClassUnknown => "; there are urgent, routine and bulk, and those that are configured",
         Rejected::KeyReused { .. } => "; another event needs a key of its own",
+        Rejected::Draining { .. } => "; nothing was stored, send it there",
         Rejected::DiskLow { .. } => "; nothing was stored, send it again once there is room",
         Rejected::QueueFull { .. } | Rejected::Damaged => "",
+    }
+}
+
+impl From<FenceRequired> for Problem {
+    fn from(why: FenceRequired) -> Problem {
+        let remedy = "if its work was imported nowhere, POST /v1/drain (duehook drain) shows it once more";
+        Problem::new(Code::FenceRequired, format!("{why}; {remedy}")).at("fence")
     }
 }
 

@@ -31,7 +31,7 @@ use crate::model::{MAX_CLASSES, Name};
 use crate::time::Timestamp;
 
 pub use backup::{BackupError, Copied, PART, Pace};
-pub use claims::Claims;
+pub use claims::{Claims, Identity};
 pub use disk::{Disk, MAX_BALLAST};
 pub(crate) use inventory::{BodyKind, Inventory};
 pub use list::{Between, Cursor, Filter, Order, Page, Shown};

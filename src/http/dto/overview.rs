@@ -60,7 +60,7 @@ struct ForecastObject {
 impl<'a> StatsObject<'a> {
     /// The figures; ages are those at `now`, so that a stuck engine shows.
     #[must_use]
-    pub fn of(live: &'a Live, region: &'a Name, claiming: bool, now: Timestamp) -> StatsObject<'a> {
+    pub fn of(live: &'a Live, region: &'a Name, claims: &'static str, now: Timestamp) -> StatsObject<'a> {
         let class = |class: &'a ClassLive| (class.name.as_str(), ClassObject::of(class, now));
         let first = Timestamp(live.at.0 / 1_000 * 1_000);
         let minutes = live.forecast.iter().scan(first, |from, due| {
@@ -70,7 +70,7 @@ impl<'a> StatsObject<'a> {
         StatsObject {
             at: Text(live.at),
             region: region.as_str(),
-            claims: if claiming { "running" } else { "stopped" },
+            claims,
             counting: live.counting,
             slots: SlotsObject { total: live.slots, in_flight: live.in_flight },
             accepted_per_second: rounded(live.accepted_per_second),
@@ -221,19 +221,15 @@ impl ReadyObject {
             (false, true) => "no_recent_commit",
             (false, false) => "ok",
         };
-        let ingest = match (health.shutting_down, health.disk.low, health.ingest_queue_full) {
-            (true, _, _) => "shutting_down",
-            (false, true, _) => "disk_low",
-            (false, false, true) => "queue_full",
-            (false, false, false) => "ok",
-        };
-        let checks = Checks {
-            store,
-            disk: disk(health.disk),
-            ingest,
-            claims: if health.claiming { "running" } else { "stopped" },
-            clock: "not_checked",
-        };
+        let states = [
+            (health.shutting_down, "shutting_down"),
+            (health.drained, "draining"),
+            (health.disk.low, "disk_low"),
+            (health.ingest_queue_full, "queue_full"),
+        ];
+        let ingest = states.into_iter().find_map(|(is_so, word)| is_so.then_some(word)).unwrap_or("ok");
+        let checks =
+            Checks { store, disk: disk(health.disk), ingest, claims: health.claims, clock: "not_checked" };
         ReadyObject { ready: store == "ok" && ingest == "ok", checks }
     }
 }
