@@ -5,12 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::delivery::{Delivery, Lease, Refused};
+use crate::engine::import::{Imported, Left, Page};
 use crate::engine::live::Live;
 use crate::engine::rank::{DestinationOrder, DestinationRow, Ranked, Span, TenantOrder, TenantRow};
 use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Lane, Name, NewDelivery};
 use crate::outcome::Outcome;
 use crate::schedule::{GateView, Standing};
-use crate::store::{Claims, DeliveryView, DestinationView};
+use crate::store::{Claims, DeliveryView, DestinationView, Identity};
 use crate::time::{Millis, Timestamp};
 
 /// Everything that has come in since the last step. Replies stand in the same order.
@@ -114,6 +115,12 @@ pub enum Command {
     Cancel {
         id: DeliveryId,
     },
+    /// An export of another server is about to come, page by page.
+    BeginImport {
+        source: Identity,
+        dry_run: bool,
+    },
+    Import(Page),
 }
 
 /// What must be true of a destination for a change to be made (`If-Match`).
@@ -156,6 +163,9 @@ pub enum Done {
     Changed(Box<DestinationView>),
     Deleted,
     Delivery(Box<DeliveryView>),
+    ImportBegun,
+    /// Line by line, as far as it was looked at.
+    Imported(Vec<Result<Imported, Left>>),
 }
 
 /// Whether anything is to be claimed.
@@ -201,6 +211,8 @@ pub enum CommandError {
     TooManyDestinations,
     #[error("what is on disk for it is damaged")]
     Damaged,
+    #[error("an export of this server with fence {known} was imported before, and this one has {given}")]
+    StaleExport { known: u64, given: u64 },
     #[error("{0}")]
     Refused(Refused),
 }

@@ -18,6 +18,7 @@ mod drain;
 pub mod explain;
 mod find;
 mod floor;
+pub mod import;
 pub mod live;
 mod mint;
 mod open;

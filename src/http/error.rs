@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::delivery::Refused;
 use crate::driver::Unavailable;
 use crate::engine::command::{CommandError, FenceRequired, Rejected};
+use crate::engine::import::Left;
 use crate::store::BackupError;
 use crate::time::Millis;
 
@@ -320,6 +321,23 @@ fn remedy(why: &Rejected) -> &'static str {
     }
 }
 
+impl From<Left> for Problem {
+    fn from(why: Left) -> Problem {
+        let detail = why.to_string();
+        match why {
+            Left::DestinationUnknown => Problem::new(Code::DestinationUnknown, detail).at("destination"),
+            Left::ClassUnknown => Problem::new(Code::ClassUnknown, detail).at("class"),
+            Left::TenantFixed => Problem::new(Code::TenantFixed, detail).at("tenant"),
+            Left::TooManyDestinations => Problem::new(Code::TooManyDestinations, detail),
+            Left::KeyReused { .. } => Problem::new(Code::KeyReused, detail).at("idempotency_key"),
+            Left::IdTaken => Problem::new(Code::KeyReused, detail).at("id"),
+            Left::Leased => Problem::new(Code::Leased, detail),
+            Left::Damaged => Problem::new(Code::Damaged, detail),
+            Left::QueueFull { .. } => Problem::new(Code::QueueFull, detail),
+        }
+    }
+}
+
 impl From<FenceRequired> for Problem {
     fn from(why: FenceRequired) -> Problem {
         let remedy = "if its work was imported nowhere, POST /v1/drain (duehook drain) shows it once more";
@@ -340,6 +358,7 @@ impl From<CommandError> for Problem {
             CommandError::WorkWaiting { .. } => Code::WorkWaiting,
             CommandError::TooManyDestinations => Code::TooManyDestinations,
             CommandError::Damaged => Code::Damaged,
+            CommandError::StaleExport { .. } => return Problem::new(Code::StaleExport, detail).at("fence"),
             CommandError::Refused(Refused::Leased) => Code::Leased,
             CommandError::Refused(Refused::Terminal) => Code::Terminal,
             CommandError::Refused(Refused::NotLeased) => Code::NotLeased,

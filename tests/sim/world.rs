@@ -683,7 +683,10 @@ impl World {
                 self.settings[place] = Destination::clone(settings);
                 self.starts.remove(&place);
             }
-            Command::DeleteDestination { .. } | Command::Cancel { .. } => {}
+            Command::DeleteDestination { .. }
+            | Command::Cancel { .. }
+            | Command::BeginImport { .. }
+            | Command::Import(_) => {}
         }
     }
 
