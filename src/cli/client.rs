@@ -85,8 +85,18 @@ impl Client {
         parts: &[&str],
         body: &serde_json::Value,
     ) -> Result<Answer, Fault> {
+        self.order_text(method, parts, body.to_string()).await
+    }
+
+    /// The same with a document that is a text already: its bytes count.
+    pub(super) async fn order_text(
+        &self,
+        method: Method,
+        parts: &[&str],
+        body: String,
+    ) -> Result<Answer, Fault> {
         let request = self.request(method, parts).header("content-type", "application/json");
-        self.answer(request.body(body.to_string())).await
+        self.answer(request.body(body)).await
     }
 
     /// Sends a request that is ready; what is not a 2xx is a [`Fault`].

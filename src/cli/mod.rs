@@ -11,6 +11,7 @@ mod deliveries;
 mod destinations;
 mod fault;
 mod files;
+mod keys;
 mod near;
 mod output;
 mod send;

@@ -46,6 +46,8 @@ pub enum Code {
     TenantFixed,
     WorkWaiting,
     TooManyDestinations,
+    TooManySecrets,
+    DestinationHeld,
     RevisionMismatch,
     Leased,
     NotLeased,
@@ -115,6 +117,8 @@ impl Code {
             Code::TooManyDestinations => {
                 ("too_many_destinations", S::CONFLICT, "No further destination fits")
             }
+            Code::TooManySecrets => ("too_many_secrets", S::CONFLICT, "No further secret fits"),
+            Code::DestinationHeld => ("destination_held", S::CONFLICT, "The destination is held"),
             Code::RevisionMismatch => {
                 ("revision_mismatch", S::PRECONDITION_FAILED, "It was changed meanwhile")
             }
@@ -357,6 +361,7 @@ impl From<CommandError> for Problem {
             CommandError::RevisionMismatch => Code::RevisionMismatch,
             CommandError::WorkWaiting { .. } => Code::WorkWaiting,
             CommandError::TooManyDestinations => Code::TooManyDestinations,
+            CommandError::TooManySecrets => Code::TooManySecrets,
             CommandError::Damaged => Code::Damaged,
             CommandError::StaleExport { .. } => return Problem::new(Code::StaleExport, detail).at("fence"),
             CommandError::Refused(Refused::Leased) => Code::Leased,

@@ -7,6 +7,7 @@ mod figures;
 mod ingest;
 mod payload;
 mod receiver;
+mod signing;
 
 use std::time::Duration;
 

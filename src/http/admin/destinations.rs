@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Response, StatusCode, Uri, header};
 
 use crate::engine::command::{Command, CommandError, Done, Expect, StateVerb};
 use crate::http::admin::deliveries::{gates, limit};
-use crate::http::admin::input::{self, Checks};
+use crate::http::admin::input::{self, Checks, Wanted};
 use crate::http::admin::{command_body, no_body, order, reason};
 use crate::http::app::{Answered, App, Id, answer, no_content, ok, with};
 use crate::http::dto::List;
@@ -35,9 +35,9 @@ const STATES: [DestinationState; 3] =
 pub async fn put(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
     let name = read_name(&id)?;
     let (headers, text) = command_body(&app, request).await?;
-    let settings = Box::new(input::read(&text, None, &Checks::of(&app))?);
+    let wanted = input::read(&text, None, &Checks::of(&app))?;
     let expect = expected(&app, &name, &headers).await?;
-    let done = order(&app, Command::PutDestination { name, settings, expect }).await?;
+    let done = order(&app, put_order(name, wanted, expect)).await?;
     shown(&app, done).await
 }
 
@@ -49,9 +49,8 @@ pub async fn patch(State(app): State<Arc<App>>, Id(id): Id, request: Request) ->
     for _ in 0..tries {
         let view = find(&app, &name).await?;
         matches(&headers, &view)?;
-        let settings = Box::new(input::read(&text, Some(&view.settings), &Checks::of(&app))?);
-        let expect = Expect::Revision(view.revision);
-        let command = Command::PutDestination { name: name.clone(), settings, expect };
+        let wanted = input::read(&text, Some(&view.settings), &Checks::of(&app))?;
+        let command = put_order(name.clone(), wanted, Expect::Revision(view.revision));
         match app.handle.command(command).await? {
             Ok(done) => return shown(&app, done).await,
             Err(CommandError::RevisionMismatch) => {}
@@ -59,6 +58,11 @@ pub async fn patch(State(app): State<Arc<App>>, Id(id): Id, request: Request) ->
         }
     }
     Err(CommandError::RevisionMismatch.into())
+}
+
+fn put_order(name: Name, wanted: Wanted, expect: Expect) -> Command {
+    let Wanted { settings, keep_secrets } = wanted;
+    Command::PutDestination { name, settings: Box::new(settings), keep_secrets, expect }
 }
 
 /// `GET /v1/destinations/{id}`.
@@ -186,11 +190,11 @@ async fn shown(app: &App, done: Done) -> Answered {
     Ok(response)
 }
 
-async fn gate(app: &App, view: &DestinationView) -> Result<Option<GateView>, Problem> {
+pub(super) async fn gate(app: &App, view: &DestinationView) -> Result<Option<GateView>, Problem> {
     Ok(gates(app, vec![view.no]).await?.pop().flatten())
 }
 
-fn tagged(response: Response<Body>, view: &DestinationView) -> Response<Body> {
+pub(super) fn tagged(response: Response<Body>, view: &DestinationView) -> Response<Body> {
     with(response, header::ETAG, &etag(view))
 }
 
@@ -222,7 +226,7 @@ fn matches(headers: &HeaderMap, view: &DestinationView) -> Result<(), Problem> {
     Err(CommandError::RevisionMismatch.into())
 }
 
-async fn find(app: &App, name: &Name) -> Result<DestinationView, Problem> {
+pub(super) async fn find(app: &App, name: &Name) -> Result<DestinationView, Problem> {
     stored(app, name).await?.ok_or_else(no_destination)
 }
 
@@ -237,7 +241,7 @@ fn exists(view: &DestinationView) -> bool {
 }
 
 /// 422: the name in the path is none.
-fn read_name(text: &str) -> Result<Name, Problem> {
+pub(super) fn read_name(text: &str) -> Result<Name, Problem> {
     text.parse().map_err(|error: crate::model::NotAName| Problem::field("id", error.to_string()))
 }
 

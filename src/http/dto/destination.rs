@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 
 use crate::http::dto::{Text, rounded, time};
-use crate::model::{Destination, Rate};
+use crate::model::{Certificates, Destination, Rate};
 use crate::outcome::AttemptResult;
 use crate::schedule::{BreakerState, GateView, Times};
 use crate::store::DestinationView;
@@ -26,8 +26,7 @@ pub struct DestinationObject<'a> {
     timeout_ms: u64,
     connect_timeout_ms: u64,
     headers: BTreeMap<&'a str, &'static str>,
-    /// Not in this version.
-    tls: Option<()>,
+    tls: Option<TlsObject<'a>>,
     allow_cidrs: Vec<String>,
     hold_scope: &'static str,
     state: &'static str,
@@ -36,6 +35,14 @@ pub struct DestinationObject<'a> {
     state_by: Option<&'a str>,
     #[serde(flatten)]
     live: LiveObject,
+}
+
+/// Certificates are public; a key never leaves.
+#[derive(Debug, Serialize)]
+struct TlsObject<'a> {
+    ca_pem: Option<&'a str>,
+    client_cert_pem: Option<&'a str>,
+    client_key_pem: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -100,6 +107,16 @@ struct RecoveryObject {
     by_result: BTreeMap<&'static str, u32>,
 }
 
+impl<'a> TlsObject<'a> {
+    fn of(it: &'a Certificates) -> TlsObject<'a> {
+        TlsObject {
+            ca_pem: it.ca.as_deref(),
+            client_cert_pem: it.client.as_ref().map(|client| &*client.chain),
+            client_key_pem: it.client.is_some().then_some(MASK),
+        }
+    }
+}
+
 impl AskedObject {
     fn of(times: &Times) -> AskedObject {
         let Times { count, p50, p95, max } = *times;
@@ -130,7 +147,7 @@ impl<'a> DestinationObject<'a> {
             timeout_ms: settings.timeout.0,
             connect_timeout_ms: settings.connect_timeout.0,
             headers: settings.headers.iter().map(|header| (header.name(), MASK)).collect(),
-            tls: None,
+            tls: settings.tls.as_ref().map(TlsObject::of),
             allow_cidrs: settings.allow_cidrs.iter().map(ToString::to_string).collect(),
             hold_scope: settings.hold_scope.as_str(),
             state: view.note.state.as_str(),
