@@ -11,13 +11,8 @@ use crate::model::secret::rotated;
 use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Name, Secret, TenantNo};
 use crate::outcome::{Ending, Hold, HoldReason};
 use crate::schedule::GateMemory;
-<<<<<<< HEAD
 use crate::store::{Before, DestinationView, Found, StoreError, StoredDestination};
-use crate::time::Timestamp;
-=======
-use crate::store::{Before, Claims, DestinationView, Found, StoreError, StoredDestination};
 use crate::time::{Millis, Timestamp};
->>>>>>> main
 
 /// What a command comes to: the outer error ends the process, the inner one is an answer.
 type Answer = Result<Result<Done, CommandError>, StoreError>;
@@ -46,26 +41,6 @@ impl InStep<'_, '_> {
         }
     }
 
-<<<<<<< HEAD
-    fn put_settings(&mut self, name: Name, settings: Destination, expect: Expect) -> Answer {
-=======
-    /// What is in flight may end. Stopping again keeps the reason of the first stop.
-    pub(super) fn set_claims(&mut self, running: bool) -> Result<(), StoreError> {
-        let claims = match (running, self.core.claims) {
-            (true, _) => Claims::Running,
-            (false, Claims::Running) => Claims::Stopped,
-            (false, stopped) => stopped,
-        };
-        if claims != self.core.claims {
-            self.file.put_claims(claims)?;
-            self.core.claims = claims;
-            // What is shown follows at once: whoever ordered it looks.
-            self.core.last_publish = None;
-        }
-        self.out.claims = Some(ClaimsSet { running, leases_held: self.core.leases.len() });
-        Ok(())
-    }
-
     fn put_settings(
         &mut self,
         name: Name,
@@ -73,7 +48,6 @@ impl InStep<'_, '_> {
         keep_secrets: bool,
         expect: Expect,
     ) -> Answer {
->>>>>>> main
         let Some((no, facts)) = self.core.directory.find(&name) else {
             return match expect {
                 Expect::Anything => self.create(name, settings),
