@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::config::Settings;
 use crate::driver::Handle;
+use crate::http::admin::import::Turn;
 use crate::http::body::Bound;
 use crate::http::error::{Code, Problem};
 use crate::http::ingest::refusals::Refusals;
@@ -63,6 +64,8 @@ pub struct App {
     pub build: Build,
     /// What producers were refused.
     pub refusals: Refusals,
+    /// Whose turn it is to import.
+    pub importing: Turn,
 }
 
 impl App {
@@ -88,6 +91,7 @@ impl App {
             body_timeout: settings.ingest.body_timeout.duration(),
             build,
             refusals: Refusals::default(),
+            importing: Turn::default(),
         })
     }
 
