@@ -11,6 +11,7 @@ mod config;
 mod cost;
 mod crash;
 mod disk;
+mod handover;
 mod http;
 mod open;
 mod scenes;
