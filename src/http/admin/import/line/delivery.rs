@@ -37,7 +37,7 @@ pub(super) fn read(mut fields: Fields<'_>, checks: &Checks<'_>) -> Result<Delive
     let key = key(&mut fields, id);
     let reference = fields.given("payload_ref").is_some();
     let (payload, content_type) = payload(&mut fields, reference).unzip();
-    let body = body(&mut fields, payload.as_ref());
+    let body = body(&mut fields, payload.as_ref(), reference);
     // By the clock of who wrote it: not looked at.
     fields.given("held_until");
     let delivery = record(&mut fields, id.unwrap_or(DeliveryId(0)), key, payload, content_type);
@@ -163,7 +163,7 @@ fn payload(fields: &mut Fields<'_>, reference: bool) -> Option<(Payload, String)
 }
 
 /// The bytes, which must be those that the digest is of.
-fn body(fields: &mut Fields<'_>, payload: Option<&Payload>) -> Bytes {
+fn body(fields: &mut Fields<'_>, payload: Option<&Payload>, reference: bool) -> Bytes {
     let given = fields
         .given("payload_base64")
         .map(|value| read_text(value).and_then(|text| BASE64.decode(text.as_bytes()).ok()).map(Bytes::from));
@@ -176,7 +176,7 @@ fn body(fields: &mut Fields<'_>, payload: Option<&Payload>) -> Bytes {
             erased_at.is_none() && body.len() as u64 == u64::from(*bytes) && digest == *sha256
         }
         Some(None) => false,
-        None => erased_at.is_some() || *sha256 == NO_DIGEST,
+        None => erased_at.is_some() || reference,
     };
     if !good {
         fields.fault(

@@ -188,6 +188,7 @@ fn each_fault_of_a_delivery_names_its_field() {
     check("/payload_base64", json!("Ym9keQ=!"), "payload_base64");
     check("/payload_base64", json!("Ym9keg=="), "payload_base64");
     check("/payload_base64", json!(7), "payload_base64");
+    check("/payload/sha256", json!("0".repeat(64)), "payload_base64");
     check("/payload_base64", Value::Null, "payload_base64");
 }
 
