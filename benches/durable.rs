@@ -121,6 +121,7 @@ impl<'a> Bench<'a> {
         let put = |no| Command::PutDestination {
             name: name(&format!("d{no}")),
             settings: Box::new(settings()),
+            keep_secrets: true,
             expect: Expect::Anything,
         };
         let commands = (0..DESTINATIONS).map(put).collect();
@@ -226,6 +227,8 @@ fn settings() -> Destination {
         timeout: Millis(15_000),
         connect_timeout: Millis(5_000),
         headers: vec![],
+        secrets: vec![],
+        tls: None,
         allow_cidrs: vec![],
         hold_scope: HoldScope::Destination,
     }

@@ -50,6 +50,18 @@
 //! - **Stopped claims are the engine's, a stop of the process is the schedule's**: the first is on
 //!   disk and can be taken back, what was ordered last in a step counts, and an attempt that is cut
 //!   off is only then treated as if the process had died.
+//! - **A drain is a state of the claims, and its number the fence**: only that number ends it, and neither a
+//!   restore nor a move of the file does. What an import has seen is a fence for each server in `meta`.
+//! - **An import may come to a drained server**: that is the way back, and it starts nothing.
+//! - **A line that is here already is unchanged though it is in flight**; only one that would replace it is
+//!   refused. So an import can be run again while its deliveries go out.
+//! - **What cannot be named stays behind**: an export counts damaged records, and what ended at deleted
+//!   destinations. An unknown class or policy is a rejected line and not another's: configure it, run again.
+//! - **`last` comes along** as the one attempt of an imported delivery, with what it says; so two exports of
+//!   the same work are equal byte for byte, but for header and clock.
+//! - **Imported ends stand in the feed where they arrived**: retention takes them by when they ended, and
+//!   never sooner than what stands before them.
+//! - **Figures go out before replies**: whoever was told that a server is drained never sees that it is not.
 //! - **A backup says that it is one** (`meta`): the first start on it stops claims, whether it was
 //!   restored or copied over the file. A failed read of the source ends the process; a full or
 //!   failing target only ends the copy.

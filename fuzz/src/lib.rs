@@ -2,6 +2,7 @@
 //! its corpus, so that a find stays found without a fuzzer.
 
 pub mod config;
+pub mod import_line;
 pub mod ingest_body;
 pub mod record_decode;
 pub mod retry_after;

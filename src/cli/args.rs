@@ -119,8 +119,19 @@ pub(super) enum Ask {
     #[command(after_help = "Example:\n  duehook backup /mnt/backups/before-upgrade.redb")]
     Backup(files::Backup),
     /// Stop or start all sending
-    #[command(after_help = "Example:\n  duehook claims stop")]
+    #[command(after_help = "Examples:\n  duehook claims stop\n  duehook claims start --fence 1")]
     Claims(files::Claims),
+    /// Send nothing more and take nothing new, so that another server can take over
+    #[command(after_help = "Example:\n  duehook drain --wait 60s")]
+    Drain(files::Drain),
+    /// Write everything a drained server has, bodies and secrets included
+    #[command(after_help = "Examples:\n  duehook export --output hand-over.ndjson\n  \
+                            duehook export | zstd > hand-over.ndjson.zst")]
+    Export(files::Export),
+    /// Take over what another server has exported; safe to run again
+    #[command(after_help = "Examples:\n  duehook import hand-over.ndjson --dry-run\n  \
+                            zstd -dc hand-over.ndjson.zst | duehook import -")]
+    Import(files::Import),
 }
 
 const SEND_EXAMPLES: &str = "Examples:

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use reqwest::{Method, RequestBuilder};
+use reqwest::{Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
 use url::Url;
 
@@ -121,13 +121,25 @@ impl Client {
 
     /// Sends a request that is ready; what is not a 2xx is a [`Fault`].
     pub(super) async fn answer(&self, request: RequestBuilder) -> Result<Answer, Fault> {
+        let response = self.response(request).await?;
+        let status = response.status().as_u16();
+        let text = response.text().await.map_err(|error| self.unreachable(&error))?;
+        Ok(Answer { status, text: text.trim_end().to_owned() })
+    }
+
+    /// Asks for something that is read piece by piece.
+    pub(super) async fn stream(&self, method: Method, parts: &[&str]) -> Result<Response, Fault> {
+        self.response(self.request(method, parts)).await
+    }
+
+    /// The head of an answer that is a 2xx.
+    async fn response(&self, request: RequestBuilder) -> Result<Response, Fault> {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
-        let status = response.status();
+        if response.status().is_success() {
+            return Ok(response);
+        }
         let text = response.text().await.map_err(|error| self.unreachable(&error))?;
         let text = text.trim_end().to_owned();
-        if status.is_success() {
-            return Ok(Answer { status: status.as_u16(), text });
-        }
         match serde_json::from_str::<Problem>(&text) {
             Ok(problem) if problem.detail.as_deref() == Some(NO_ROUTE) => Err(self.not_duehook()),
             Ok(problem) if !problem.code.is_empty() => {

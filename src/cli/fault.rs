@@ -131,7 +131,8 @@ impl Fault {
 }
 
 impl Problem {
-    fn sentence(&self, hint: Option<&str>) -> String {
+    /// What was refused and why, for people.
+    pub(super) fn sentence(&self, hint: Option<&str>) -> String {
         let mut text = self.detail.clone().unwrap_or_else(|| self.title.clone());
         let told = |error: &&FieldError| !text.contains(&error.detail);
         for FieldError { field, detail } in self.errors.iter().filter(told).collect::<Vec<_>>() {

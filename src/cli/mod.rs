@@ -11,6 +11,7 @@ mod deliveries;
 mod destinations;
 mod fault;
 mod files;
+mod hand_over;
 mod keys;
 mod near;
 mod output;
@@ -102,6 +103,9 @@ async fn ask(client: &Client, output: &Output, question: Ask) -> Result<(), Faul
         Ask::Stats(stats) => stats::run(client, output, stats).await,
         Ask::Backup(backup) => server::backup(client, output, &backup.path).await,
         Ask::Claims(claims) => server::claims(client, output, &claims.command).await,
+        Ask::Drain(drain) => hand_over::drain(client, output, drain.wait).await,
+        Ask::Export(export) => hand_over::export(client, output, export.output.as_deref()).await,
+        Ask::Import(import) => hand_over::import(client, output, &import).await,
     }
 }
 

@@ -28,14 +28,15 @@ pub(super) async fn backup(client: &Client, output: &Output, path: &Path) -> Res
 
 /// Stops or starts all claims.
 pub(super) async fn claims(client: &Client, output: &Output, command: &ClaimsCommand) -> Result<(), Fault> {
-    let verb = match command {
-        ClaimsCommand::Stop => "stop",
-        ClaimsCommand::Start => "start",
+    let (verb, body) = match command {
+        ClaimsCommand::Stop => ("stop", json!({})),
+        ClaimsCommand::Start { fence: None } => ("start", json!({})),
+        ClaimsCommand::Start { fence: Some(fence) } => ("start", json!({"fence": fence})),
     };
-    let text = client.order(Method::POST, &["v1", "claims", verb], &json!({})).await?.text;
+    let text = client.order(Method::POST, &["v1", "claims", verb], &body).await?.text;
     if output.json {
         return write(&text);
     }
-    let Claims { claims, leases_held } = client.read(&text)?;
+    let Claims { claims, leases_held, .. } = client.read(&text)?;
     write(&format!("claims {claims}, {leases_held} in flight"))
 }

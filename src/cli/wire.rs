@@ -31,6 +31,37 @@ pub(super) struct Backup {
 pub(super) struct Claims {
     pub claims: String,
     pub leases_held: u64,
+    pub fence: Option<u64>,
+}
+
+/// What an import came to.
+#[derive(Debug, Deserialize)]
+pub(super) struct Import {
+    #[serde(default)]
+    pub dry_run: bool,
+    #[serde(flatten)]
+    pub deliveries: Counts,
+    pub destinations: Counts,
+    pub rejected: Vec<Rejected>,
+    #[serde(default)]
+    pub more_rejected: u64,
+    #[serde(default)]
+    pub stopped: bool,
+}
+
+/// How many of a kind are new, replaced, and as they were.
+#[derive(Debug, Deserialize)]
+pub(super) struct Counts {
+    pub imported: u64,
+    pub updated: u64,
+    pub unchanged: u64,
+}
+
+/// A line that was not taken, and why.
+#[derive(Debug, Deserialize)]
+pub(super) struct Rejected {
+    pub line: u64,
+    pub problem: super::fault::Problem,
 }
 
 /// A delivery.

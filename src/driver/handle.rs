@@ -14,7 +14,8 @@ use super::commits::{Commits, Measured};
 use super::inbox::{Inbox, NotTaken, Phase, Refusal};
 use super::trial::Trials;
 use crate::engine::command::{
-    AcceptBatch, Accepted, Answer, ClaimsSet, Command, CommandError, Done, Query, Rejected,
+    AcceptBatch, Accepted, Answer, ClaimsOrder, ClaimsSet, Command, CommandError, Done, FenceRequired, Query,
+    Rejected,
 };
 use crate::engine::live::{DiskLive, Live};
 use crate::metrics::Scrape;
@@ -86,8 +87,10 @@ pub struct Health {
     /// The store has failed: the process is about to end.
     pub failed: bool,
     pub shutting_down: bool,
-    /// Deliveries are claimed.
-    pub claiming: bool,
+    /// Whether deliveries are claimed, in the word of the API.
+    pub claims: &'static str,
+    /// Nothing new is taken, so that another server can take over.
+    pub drained: bool,
     pub ingest_queue_full: bool,
     /// No commit is made because an operator's copy is to be whole.
     pub held: bool,
@@ -191,16 +194,32 @@ impl Handle {
         }
     }
 
-    /// Lets all deliveries be claimed, or none; answered after its commit.
+    /// Lets all deliveries be claimed, or none, or takes nothing new either; answered after its
+    /// commit.
     ///
     /// # Errors
     /// [`Unavailable`] when nothing was done.
-    pub async fn set_claims(&self, running: bool) -> Result<ClaimsSet, Unavailable> {
+    pub async fn order_claims(
+        &self,
+        order: ClaimsOrder,
+    ) -> Result<Result<ClaimsSet, FenceRequired>, Unavailable> {
         let (reply, answer) = oneshot::channel();
-        match self.inbox.set_claims(running, reply) {
+        match self.inbox.order_claims(order, reply) {
             Ok(()) => heard(answer).await,
             Err(refusal) => Err(refused(refusal).await),
         }
+    }
+
+    /// Waits until nothing is in flight at a drained server, or it is no longer drained, at the
+    /// longest for `wait`; how it stands then.
+    pub async fn drained(&self, wait: Millis) -> ClaimsSet {
+        let mut live = self.live.clone();
+        let over = live.wait_for(|live| live.claims != Claims::Drained || live.in_flight == 0);
+        // What is left after that time is what is answered.
+        drop(timeout(wait.duration(), over).await);
+        let live = self.live();
+        let fence = (live.claims == Claims::Drained).then_some(live.fence);
+        ClaimsSet { claims: live.claims, leases_held: live.in_flight as usize, fence }
     }
 
     /// Asks what the engine has in RAM.
@@ -287,7 +306,8 @@ impl Handle {
             last_commit_age: now.since(committed),
             failed: self.inbox.has_failed(),
             shutting_down,
-            claiming: !shutting_down && live.claims == Claims::Running,
+            claims: claims_word(&live, shutting_down),
+            drained: live.claims == Claims::Drained,
             ingest_queue_full: self.inbox.is_full(),
             held: self.is_held(),
             clock_steps: live.figures.clock_steps,
@@ -316,6 +336,14 @@ impl Handle {
             now: self.now(),
         }
         .text()
+    }
+}
+
+/// Whether deliveries are claimed, in the word of the API: a stop of the process stops them too.
+fn claims_word(live: &Live, shutting_down: bool) -> &'static str {
+    match live.claims {
+        Claims::Running if shutting_down => Claims::Stopped.word(0),
+        claims => claims.word(live.in_flight.into()),
     }
 }
 

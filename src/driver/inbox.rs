@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 use super::clock::Clock;
 use super::hold::Hold;
 use crate::engine::command::{
-    AcceptBatch, Accepted, Answer, Batch, ClaimsSet, Command, CommandError, Done, Query, Rejected, Report,
+    AcceptBatch, Accepted, Answer, Batch, ClaimsOrder, ClaimsSet, Command, CommandError, Done, FenceRequired,
+    Query, Rejected, Report,
 };
 use crate::time::Mono;
 
@@ -30,6 +31,8 @@ const STEP_INGEST: usize = 1_024;
 const STEP_INGEST_BYTES: usize = 8 << 20;
 
 pub(super) type Accepts = Vec<Result<Accepted, Rejected>>;
+/// What came of an order to the whole server.
+pub(super) type SetClaims = Result<ClaimsSet, FenceRequired>;
 
 /// It was in no step, and will be in none: the engine has ended in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +48,7 @@ pub(super) struct Replies {
     pub(super) commands: Vec<ReplyTo<Result<Done, CommandError>>>,
     pub(super) accepts: Vec<ReplyTo<Accepts>>,
     pub(super) answers: Vec<ReplyTo<Answer>>,
-    pub(super) claims: Vec<ReplyTo<ClaimsSet>>,
+    pub(super) claims: Vec<ReplyTo<SetClaims>>,
 }
 
 impl Replies {
@@ -55,12 +58,12 @@ impl Replies {
         accepts: Vec<Accepts>,
         commands: Vec<Result<Done, CommandError>>,
         answers: Vec<Answer>,
-        claims: Option<ClaimsSet>,
+        claims: Vec<SetClaims>,
     ) {
         self.accepts.into_iter().zip(accepts).for_each(|(to, reply)| drop(to.send(Ok(reply))));
         self.commands.into_iter().zip(commands).for_each(|(to, reply)| drop(to.send(Ok(reply))));
         self.answers.into_iter().zip(answers).for_each(|(to, reply)| drop(to.send(Ok(reply))));
-        for (to, reply) in self.claims.into_iter().zip(claims.into_iter().cycle()) {
+        for (to, reply) in self.claims.into_iter().zip(claims) {
             // Whoever asked may have left.
             let _left = to.send(Ok(reply));
         }
@@ -96,7 +99,7 @@ struct Queues {
     reports: Vec<Report>,
     commands: VecDeque<(Command, ReplyTo<Result<Done, CommandError>>)>,
     queries: VecDeque<(Query, ReplyTo<Answer>)>,
-    claims: Vec<(bool, ReplyTo<ClaimsSet>)>,
+    claims: Vec<(ClaimsOrder, ReplyTo<SetClaims>)>,
     ingest: VecDeque<(AcceptBatch, ReplyTo<Accepts>)>,
     items: usize,
     bytes: usize,
@@ -153,14 +156,18 @@ impl Inbox {
         Ok(())
     }
 
-    /// Whether anything is to be claimed: in one step the last word counts for all.
-    pub(super) fn set_claims(&self, running: bool, reply: ReplyTo<ClaimsSet>) -> Result<(), Refusal<()>> {
+    /// Whether anything is to be claimed: in one step the last word counts.
+    pub(super) fn order_claims(
+        &self,
+        order: ClaimsOrder,
+        reply: ReplyTo<SetClaims>,
+    ) -> Result<(), Refusal<()>> {
         let mut queues = self.lock();
         queues.admit(())?;
         if queues.claims.len() >= MAX_COMMANDS {
             return Err(Refusal::Full(()));
         }
-        queues.claims.push((running, reply));
+        queues.claims.push((order, reply));
         self.ring(queues);
         Ok(())
     }
@@ -312,8 +319,8 @@ impl Queues {
             batch.commands.push(command);
             replies.commands.push(reply);
         }
-        for (running, reply) in self.claims.drain(..) {
-            batch.claims = Some(running);
+        for (order, reply) in self.claims.drain(..) {
+            batch.claims.push(order);
             replies.claims.push(reply);
         }
         let queries = self.queries.len().min(MAX_QUERIES);
@@ -437,7 +444,7 @@ mod tests {
             let (to, mut asks) = oneshot::channel();
             assert!(inbox.query(Query::Gates(vec![]), to).is_ok());
             let (to, mut starts) = oneshot::channel();
-            assert!(inbox.set_claims(true, to).is_ok());
+            assert!(inbox.order_claims(ClaimsOrder::Stop, to).is_ok());
             end(&inbox);
             assert_eq!(starts.try_recv().ok().and_then(Result::err), told);
             assert_eq!(waits.try_recv().ok().and_then(Result::err), told);

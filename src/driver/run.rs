@@ -152,11 +152,12 @@ impl Work {
             self.committed.store(now.mono.0, Ordering::Relaxed);
         }
         self.courier.carry(step.dispatches, step.cuts);
-        if !replies.is_empty() {
-            self.runtime.spawn(replies.send(step.accepts, step.commands, step.answers, step.claims));
-        }
+        // Before the replies: whoever hears that it was drained must not see that it was not.
         if let Some(live) = step.live {
             self.live.send_replace(live);
+        }
+        if !replies.is_empty() {
+            self.runtime.spawn(replies.send(step.accepts, step.commands, step.answers, step.claims));
         }
         if step.late > 0 {
             tracing::warn!(reports = step.late, "late reports");

@@ -12,13 +12,15 @@ use crate::model::{ClassNo, DeliveryId, DestNo, DestinationState, DueEntry, Idem
 use crate::model::{NewDelivery, TenantNo};
 use crate::outcome::NextReason;
 use crate::policy::Policy;
-use crate::store::{Found, Place, StoreError};
+use crate::store::{Claims, Found, Place, StoreError};
 use crate::time::{Millis, Timestamp};
 
 /// How long a producer is to wait when there is no room for more deliveries: by then some ended.
 const FULL_RETRY_AFTER: Millis = Millis(5_000);
 /// The same when the disk is nearly full: somebody has to make room first.
 const LOW_RETRY_AFTER: Millis = Millis(30_000);
+/// The same while another server is to take over: producers are to be pointed there.
+const DRAINED_RETRY_AFTER: Millis = Millis(30_000);
 
 /// The class of a delivery that names none (API.md).
 const DEFAULT_CLASS: &str = "routine";
@@ -108,6 +110,9 @@ impl InStep<'_, '_> {
     /// Why nothing new is taken of this request.
     fn refusal(&self) -> Option<Rejected> {
         let core = &self.core;
+        if core.claims == Claims::Drained {
+            return Some(Rejected::Draining { retry_after: DRAINED_RETRY_AFTER });
+        }
         if core.floor.is_low() {
             let DiskLive { free_bytes, kept_bytes, .. } = core.floor.live();
             return Some(Rejected::DiskLow { free_bytes, kept_bytes, retry_after: LOW_RETRY_AFTER });

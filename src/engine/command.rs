@@ -5,13 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::delivery::{Delivery, Lease, Refused};
+use crate::engine::import::{Imported, Left, Page};
 use crate::engine::live::Live;
 use crate::engine::rank::{DestinationOrder, DestinationRow, Ranked, Span, TenantOrder, TenantRow};
 use crate::model::secret::MAX_SECRETS;
 use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Lane, Name, NewDelivery, Secret};
 use crate::outcome::Outcome;
 use crate::schedule::{GateView, Standing};
-use crate::store::{Claims, DeliveryView, DestinationView};
+use crate::store::{Claims, DeliveryView, DestinationView, Identity};
 use crate::time::{Millis, Timestamp};
 
 /// Everything that has come in since the last step. Replies stand in the same order.
@@ -19,8 +20,8 @@ use crate::time::{Millis, Timestamp};
 pub struct Batch {
     pub reports: Vec<Report>,
     pub commands: Vec<Command>,
-    /// The last word of the operators on whether anything is claimed.
-    pub claims: Option<bool>,
+    /// What is ordered of the whole server, in order: the last word counts.
+    pub claims: Vec<ClaimsOrder>,
     pub accepts: Vec<AcceptBatch>,
     pub queries: Vec<Query>,
     /// Length of the file, as the driver last saw it.
@@ -51,8 +52,8 @@ pub struct Step {
     pub commands: Vec<Result<Done, CommandError>>,
     pub accepts: Vec<Vec<Result<Accepted, Rejected>>>,
     pub answers: Vec<Answer>,
-    /// Whether anything is claimed, when that was ordered.
-    pub claims: Option<ClaimsSet>,
+    /// What each order to the whole server came to.
+    pub claims: Vec<Result<ClaimsSet, FenceRequired>>,
     pub dispatches: Vec<Dispatch>,
     /// Leases that ended without their report: their tasks are to be cut.
     pub cuts: Vec<(DeliveryId, u64)>,
@@ -127,6 +128,12 @@ pub enum Command {
     Erase {
         id: DeliveryId,
     },
+    /// An export of another server is about to come, page by page.
+    BeginImport {
+        source: Identity,
+        dry_run: bool,
+    },
+    Import(Page),
 }
 
 /// What must be true of a destination for a change to be made (`If-Match`).
@@ -169,14 +176,36 @@ pub enum Done {
     Changed(Box<DestinationView>),
     Deleted,
     Delivery(Box<DeliveryView>),
+    ImportBegun,
+    /// Line by line, as far as it was looked at.
+    Imported(Vec<Result<Imported, Left>>),
+}
+
+/// Whether anything is to be claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimsOrder {
+    Stop,
+    /// With the fence of the newest drain, if that is to end.
+    Start {
+        fence: Option<u64>,
+    },
+    /// Nothing is claimed and nothing new is taken, until a start with the fence.
+    Drain,
 }
 
 /// Whether deliveries are claimed, as it is on disk, and how many attempts are out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimsSet {
-    pub running: bool,
+    pub claims: Claims,
     pub leases_held: usize,
+    /// While it is drained.
+    pub fence: Option<u64>,
 }
+
+/// The server was drained, and what was given is not the fence of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the server was drained so that another takes over, and only its fence starts it again")]
+pub struct FenceRequired;
 
 /// A command that changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -197,6 +226,8 @@ pub enum CommandError {
     TooManySecrets,
     #[error("what is on disk for it is damaged")]
     Damaged,
+    #[error("an export of this server with fence {known} was imported before, and this one has {given}")]
+    StaleExport { known: u64, given: u64 },
     #[error("{0}")]
     Refused(Refused),
 }
@@ -223,6 +254,8 @@ pub enum Rejected {
     QueueFull { waiting: u64, retry_after: Millis },
     #[error("the disk is nearly full: {free_bytes} bytes are free, and {kept_bytes} are kept free")]
     DiskLow { free_bytes: u64, kept_bytes: u64, retry_after: Millis },
+    #[error("the server was drained: another is to take over")]
+    Draining { retry_after: Millis },
     #[error("what is on disk for this key is damaged")]
     Damaged,
 }

@@ -49,6 +49,8 @@ pub enum BlockKind {
     TenantShare,
     ClassReserve,
     ClaimsStopped,
+    /// Drained, for another server to take over.
+    Draining,
     Slots,
 }
 
@@ -67,6 +69,7 @@ impl BlockKind {
             BlockKind::TenantShare => "tenant_share",
             BlockKind::ClassReserve => "class_reserve",
             BlockKind::ClaimsStopped => "claims_stopped",
+            BlockKind::Draining => "draining",
             BlockKind::Slots => "slots",
         }
     }
@@ -293,6 +296,7 @@ fn at_limit(destination: Option<&DestinationView>, gate: &GateView) -> Option<Bl
 /// What of the server keeps it back, if nothing else does; stopped claims do so in any case.
 fn kept_back(standing: Standing, claims: Claims, is_next: bool) -> Option<Blocked> {
     let (kind, detail) = match standing {
+        Standing::Stopped if claims == Claims::Drained => (BlockKind::Draining, claims.detail().to_owned()),
         Standing::Stopped => (BlockKind::ClaimsStopped, claims.detail().to_owned()),
         _ if !is_next => return None,
         Standing::Free => return None,
@@ -336,7 +340,7 @@ fn waiting(view: &DeliveryView, blocked_by: Vec<Blocked>, ahead: usize, now: Tim
 /// What waits for someone to act; a slot or a limit frees itself.
 fn is_open_ended(blocked: &Blocked) -> bool {
     match blocked.kind {
-        BlockKind::Paused | BlockKind::Disabled | BlockKind::ClaimsStopped => true,
+        BlockKind::Paused | BlockKind::Disabled | BlockKind::ClaimsStopped | BlockKind::Draining => true,
         BlockKind::NotDue
         | BlockKind::DestinationHold
         | BlockKind::Concurrency
@@ -380,6 +384,7 @@ fn next_step(blocked: &Blocked) -> &'static str {
         BlockKind::Paused => "once someone resumes the destination",
         BlockKind::Disabled => "once someone enables or makes the destination again",
         BlockKind::ClaimsStopped => "once the server has started again",
+        BlockKind::Draining => "once another server has taken over",
         BlockKind::NotDue
         | BlockKind::DestinationHold
         | BlockKind::Concurrency

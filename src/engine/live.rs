@@ -40,6 +40,8 @@ pub struct Live {
     /// False once a stop has begun, and while claims are stopped.
     pub claiming: bool,
     pub claims: Claims,
+    /// Of the newest drain; 0: there was none.
+    pub fence: u64,
     pub slots: u32,
     pub in_flight: u32,
     pub accepted_per_second: f64,
@@ -66,6 +68,7 @@ impl Live {
             counting: true,
             claiming: false,
             claims: Claims::Running,
+            fence: 0,
             slots: 0,
             in_flight: 0,
             accepted_per_second: 0.0,

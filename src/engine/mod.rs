@@ -14,10 +14,13 @@ mod claim;
 mod classes;
 pub mod command;
 mod directory;
+mod drain;
 pub mod explain;
 mod find;
 mod floor;
+pub mod import;
 pub mod live;
+mod mint;
 mod open;
 mod operate;
 mod pressure;
@@ -35,7 +38,7 @@ use crate::model::{DeliveryId, Name};
 use crate::policy::Policy;
 use crate::schedule::{Schedule, Slot, Survey};
 use crate::store::{Claims, Commit, DeliveryView, Store, StoreError, Writing};
-use crate::time::{Millis, Mono, Now, Timestamp};
+use crate::time::{Millis, Mono, Now};
 
 use accept::Accepting;
 use command::{Batch, Step};
@@ -43,6 +46,7 @@ use directory::Directory;
 use find::Finder;
 use floor::Floor;
 use live::Tally;
+use mint::Mint;
 use rank::Rankings;
 use sweep::Sweeps;
 use watch::Watch;
@@ -133,6 +137,8 @@ struct Core {
     clock: Clock,
     /// Whether deliveries may be claimed, as it stands in the file.
     claims: Claims,
+    /// Of the newest drain, as it stands in the file; 0: there was none.
+    fence: u64,
 }
 
 /// An attempt that is out.
@@ -146,13 +152,6 @@ struct Out {
     bytes: u32,
     /// The record, while it is as it was when accepted.
     record: Option<Arc<Delivery>>,
-}
-
-/// Where new ids and nonces come from.
-struct Mint {
-    run: u64,
-    counter: u64,
-    last: Timestamp,
 }
 
 /// What is known of the wall clock.
@@ -296,8 +295,9 @@ impl Core {
             let done = work.command(command)?;
             work.out.commands.push(done);
         }
-        if let Some(running) = batch.claims {
-            work.set_claims(running)?;
+        for order in batch.claims {
+            let set = work.order_claims(order)?;
+            work.out.claims.push(set);
         }
         work.find_lanes()?;
         work.sweep()?;
@@ -317,7 +317,7 @@ impl Core {
     /// True when a transaction is worth opening.
     fn has_work(&self, now: Now, batch: &Batch) -> bool {
         let came_in = !batch.reports.is_empty()
-            || batch.claims.is_some()
+            || !batch.claims.is_empty()
             || !batch.commands.is_empty()
             || !batch.accepts.is_empty();
         came_in || self.next_work() <= now.mono
@@ -381,20 +381,5 @@ impl Core {
         let held_until = self.schedule.held_until(no);
         let (tenant, destination) = (facts.tenant.clone(), facts.name.clone());
         DeliveryView { delivery, lease, tenant, destination, class, held_until }
-    }
-}
-
-impl Mint {
-    /// A new id, later than every one before it in time or by counter.
-    fn id(&mut self, now: Timestamp) -> DeliveryId {
-        self.last = self.last.max(now);
-        self.counter += 1;
-        DeliveryId::new(self.last, self.run, self.counter)
-    }
-
-    /// A number that no other lease of this run has.
-    fn nonce(&mut self) -> u64 {
-        self.counter += 1;
-        self.run.rotate_left(24) ^ self.counter
     }
 }

@@ -8,10 +8,11 @@ use super::command::Step;
 use super::directory::{Directory, Facts};
 use super::find::Finder;
 use super::floor::Floor;
+use super::mint::Mint;
 use super::rank::Rankings;
 use super::sweep::Sweeps;
 use super::watch::Watch;
-use super::{CLOCK_PROOF, CLOCK_STEP, Clock, Core, Engine, InStep, Limits, Mint};
+use super::{CLOCK_PROOF, CLOCK_STEP, Clock, Core, Engine, InStep, Limits};
 use crate::delivery::{Attempt, Lease};
 use crate::engine::live::Tally;
 use crate::model::DestNo;
@@ -116,6 +117,7 @@ fn core(
         unpublished: true,
         clock: Clock { last: now, base: now, proven_at, steps: 0 },
         claims: run.claims,
+        fence: run.fence,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::command::{ClaimsSet, Command, CommandError, Done, Expect, StateVerb};
+use super::command::{Command, CommandError, Done, Expect, StateVerb};
 use super::directory::Facts;
 use super::{InStep, MAX_DESTINATIONS, MAX_NUMBERS};
 use crate::delivery::{Delivery, Next, State};
@@ -11,7 +11,7 @@ use crate::model::secret::rotated;
 use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Name, Secret, TenantNo};
 use crate::outcome::{Ending, Hold, HoldReason};
 use crate::schedule::GateMemory;
-use crate::store::{Before, Claims, DestinationView, Found, StoreError, StoredDestination};
+use crate::store::{Before, DestinationView, Found, StoreError, StoredDestination};
 use crate::time::{Millis, Timestamp};
 
 /// What a command comes to: the outer error ends the process, the inner one is an answer.
@@ -37,24 +37,9 @@ impl InStep<'_, '_> {
             Command::Retry { id } => self.retry(id),
             Command::Cancel { id } => self.cancel(id),
             Command::Erase { id } => self.erase(id),
+            Command::BeginImport { source, dry_run } => self.begin_import(source, dry_run),
+            Command::Import(page) => self.import(page),
         }
-    }
-
-    /// What is in flight may end. Stopping again keeps the reason of the first stop.
-    pub(super) fn set_claims(&mut self, running: bool) -> Result<(), StoreError> {
-        let claims = match (running, self.core.claims) {
-            (true, _) => Claims::Running,
-            (false, Claims::Running) => Claims::Stopped,
-            (false, stopped) => stopped,
-        };
-        if claims != self.core.claims {
-            self.file.put_claims(claims)?;
-            self.core.claims = claims;
-            // What is shown follows at once: whoever ordered it looks.
-            self.core.last_publish = None;
-        }
-        self.out.claims = Some(ClaimsSet { running, leases_held: self.core.leases.len() });
-        Ok(())
     }
 
     fn put_settings(
@@ -87,11 +72,9 @@ impl InStep<'_, '_> {
     }
 
     fn create(&mut self, name: Name, settings: Destination) -> Answer {
-        let directory = &self.core.directory;
-        if directory.living() >= MAX_DESTINATIONS || directory.len() >= MAX_NUMBERS {
+        if !self.has_room_for_destination() {
             return Ok(Err(CommandError::TooManyDestinations));
         }
-        let tenant = self.tenant(&settings.tenant)?;
         let note = StateNote {
             state: DestinationState::Active,
             reason: String::new(),
@@ -99,15 +82,27 @@ impl InStep<'_, '_> {
             by: "operator".to_owned(),
         };
         let stored = StoredDestination { name, settings, note, created_at: self.now.wall, revision: 1 };
-        let facts = Facts::of(&stored, tenant);
-        let no = self.core.schedule.add(
-            facts.gate(&self.core.limits.tenant_weights),
-            GateMemory::default(),
-            self.now,
-        );
-        self.core.directory.put(no, facts);
-        self.file.put_destination(no, &stored)?;
+        let no = self.add_destination(&stored, GateMemory::default())?;
         Ok(Ok(Done::Created(Box::new(DestinationView::of(no, stored)))))
+    }
+
+    /// True when one more destination can be had.
+    pub(super) fn has_room_for_destination(&self) -> bool {
+        let directory = &self.core.directory;
+        directory.living() < MAX_DESTINATIONS && directory.len() < MAX_NUMBERS
+    }
+
+    /// Stores a new destination under the next number, with what its gate is to know.
+    pub(super) fn add_destination(
+        &mut self,
+        stored: &StoredDestination,
+        memory: GateMemory,
+    ) -> Result<DestNo, StoreError> {
+        let facts = Facts::of(stored, self.tenant(&stored.settings.tenant)?);
+        let no = self.core.schedule.add(facts.gate(&self.core.limits.tenant_weights), memory, self.now);
+        self.core.directory.put(no, facts);
+        self.file.put_destination(no, stored)?;
+        Ok(no)
     }
 
     fn tenant(&mut self, name: &Name) -> Result<TenantNo, StoreError> {
@@ -276,7 +271,7 @@ impl InStep<'_, '_> {
     }
 
     /// What ended is about to wait again.
-    fn reopen(&mut self, before: Before) {
+    pub(super) fn reopen(&mut self, before: Before) {
         if let Before::Terminal { outcome, .. } = before {
             self.core.sweeps.reopened();
             self.core.tally.quarantined -= u64::from(outcome == Ending::Quarantined);

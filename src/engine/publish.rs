@@ -51,6 +51,7 @@ impl Core {
             counting: self.sweeps.counting(),
             claiming: self.schedule.is_claiming() && self.claims == Claims::Running,
             claims: self.claims,
+            fence: self.fence,
             slots,
             in_flight,
             accepted_per_second: rates.accepted,

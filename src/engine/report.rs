@@ -158,10 +158,15 @@ impl InStep<'_, '_> {
                 it.erase_body(at);
                 self.file.remove_body(it.id, it.body_bytes())?;
             }
-            self.core.sweeps.ended(at, &self.core.limits.retention);
         }
         self.file.replace(before, &it, moved)?;
-        if let Before::Waiting { lane, due, .. } = before {
+        self.follow(Some(before), &it);
+        Ok(())
+    }
+
+    /// RAM follows the rows that were written for a delivery; `before`: those it had.
+    pub(super) fn follow(&mut self, before: Option<Before>, it: &Delivery) {
+        if let Some(Before::Waiting { lane, due, .. }) = before {
             self.core.schedule.remove(it.destination, lane, due, it.id, self.now);
             self.core.count_out(it.destination, lane, due, it.id);
         }
@@ -173,7 +178,9 @@ impl InStep<'_, '_> {
             let entry = DueEntry { due, id: it.id, attempts, interrupted, bytes };
             self.core.schedule.insert(it.destination, lane, entry, self.now);
         }
-        Ok(())
+        if let State::Terminal { at, .. } = it.state {
+            self.core.sweeps.ended(at, &self.core.limits.retention);
+        }
     }
 
     /// Where and when something ends, if it ends in this step.

@@ -1,8 +1,11 @@
 //! The admin routes: destinations, deliveries, totals, and the status page.
 
 pub mod backup;
+pub mod claims;
 pub mod deliveries;
 pub mod destinations;
+pub mod export;
+pub mod import;
 pub mod input;
 pub mod keys;
 pub mod overview;
@@ -41,8 +44,11 @@ pub fn routes() -> Router<Arc<App>> {
         .route("/v1/deliveries/{id}/retry", post(deliveries::retry))
         .route("/v1/deliveries/{id}/cancel", post(deliveries::cancel))
         .route("/v1/deliveries/{id}/payload", delete(deliveries::erase))
-        .route("/v1/claims/stop", post(backup::stop_claims))
-        .route("/v1/claims/start", post(backup::start_claims))
+        .route("/v1/claims/stop", post(claims::stop))
+        .route("/v1/claims/start", post(claims::start))
+        .route("/v1/drain", post(claims::drain))
+        .route("/v1/export", get(export::export))
+        .route("/v1/import", post(import::import))
         .route("/v1/backup", post(backup::copy))
         .route("/v1/backup/hold", post(backup::hold).delete(backup::release))
         .merge(destination_routes())

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::config::Settings;
 use crate::driver::Handle;
+use crate::http::admin::import::Turn;
 use crate::http::auth::Keyring;
 use crate::http::body::Bound;
 use crate::http::error::{Code, Problem};
@@ -66,6 +67,8 @@ pub struct App {
     pub keyring: Keyring,
     /// What producers were refused.
     pub refusals: Refusals,
+    /// Whose turn it is to import.
+    pub importing: Turn,
 }
 
 impl App {
@@ -92,6 +95,7 @@ impl App {
             build,
             keyring: Keyring::new(settings.tokens.clone()),
             refusals: Refusals::default(),
+            importing: Turn::default(),
         })
     }
 

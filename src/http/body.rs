@@ -57,7 +57,7 @@ async fn collect(body: Body, most: usize) -> Result<Bytes, Problem> {
 }
 
 /// The next piece of data; trailers are passed over.
-async fn next(
+pub(super) async fn next(
     body: &mut (impl HttpBody<Data = Bytes, Error = axum::Error> + Unpin),
 ) -> Result<Option<Bytes>, Problem> {
     while let Some(frame) = body.frame().await {
@@ -122,7 +122,11 @@ pub fn not_json() -> Problem {
     Problem::new(Code::ContentType, detail)
 }
 
-fn refuse_encoding(headers: &HeaderMap) -> Result<(), Problem> {
+/// 415: bodies are taken as they are.
+///
+/// # Errors
+/// When the request says that its body is encoded.
+pub fn refuse_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     if headers.contains_key(header::CONTENT_ENCODING) {
         let detail = "a content-encoding is not taken: send the bytes as they are";
         return Err(Problem::new(Code::ContentType, detail).closing());

@@ -1,10 +1,11 @@
 //! The wire: every document that is answered, with the field names and null rules of the API.
 //!
 //! Documents borrow from the views they show and are written straight into the answer. They
-//! never carry a body or the value of a header.
+//! never carry a body or the value of a header, but for the lines of an export.
 
 pub mod delivery;
 pub mod destination;
+pub mod hand_over;
 pub mod overview;
 
 use std::fmt;

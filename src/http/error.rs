@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use crate::delivery::Refused;
 use crate::driver::Unavailable;
-use crate::engine::command::{CommandError, Rejected};
+use crate::engine::command::{CommandError, FenceRequired, Rejected};
+use crate::engine::import::Left;
 use crate::store::BackupError;
 use crate::time::Millis;
 
@@ -57,7 +58,13 @@ pub enum Code {
     PayloadErased,
     QueueFull,
     DiskLow,
+    Draining,
     ShuttingDown,
+    FenceRequired,
+    NotDrained,
+    StaleExport,
+    Truncated,
+    ImportRunning,
     BackupExists,
     BackupRunning,
     BackupFailed,
@@ -127,6 +134,12 @@ impl Code {
             Code::PayloadErased => ("payload_erased", S::CONFLICT, "The body is no longer there"),
             Code::QueueFull => ("queue_full", S::SERVICE_UNAVAILABLE, "There is no room now"),
             Code::DiskLow => ("disk_low", S::INSUFFICIENT_STORAGE, "The disk is nearly full"),
+            Code::Draining => ("draining", S::SERVICE_UNAVAILABLE, "Another server is to take over"),
+            Code::FenceRequired => ("fence_required", S::CONFLICT, "The server was drained"),
+            Code::NotDrained => ("not_drained", S::CONFLICT, "The server is not drained"),
+            Code::StaleExport => ("stale_export", S::CONFLICT, "A newer export was imported before"),
+            Code::Truncated => ("truncated", S::UNPROCESSABLE_ENTITY, "The export is not whole"),
+            Code::ImportRunning => ("import_running", S::CONFLICT, "Another import is running"),
             Code::ShuttingDown => ("shutting_down", S::SERVICE_UNAVAILABLE, "The server is stopping"),
             Code::BackupExists => ("backup_exists", S::CONFLICT, "There is a file of this name"),
             Code::BackupRunning => ("backup_running", S::CONFLICT, "Another backup is running"),
@@ -298,6 +311,9 @@ impl From<Rejected> for Problem {
             Rejected::DiskLow { retry_after, .. } => {
                 Problem { retry_after: Some(retry_after), ..Problem::new(Code::DiskLow, detail) }
             }
+            Rejected::Draining { retry_after } => {
+                Problem { retry_after: Some(retry_after), ..Problem::new(Code::Draining, detail) }
+            }
             Rejected::Damaged => Problem::new(Code::Damaged, detail),
         }
     }
@@ -312,8 +328,33 @@ fn remedy(why: &Rejected) -> &'static str {
         Rejected::DestinationDisabled { .. } => "; it takes deliveries again once an operator enables it",
         Rejected::ClassUnknown => "; there are urgent, routine and bulk, and those that are configured",
         Rejected::KeyReused { .. } => "; another event needs a key of its own",
+        Rejected::Draining { .. } => "; nothing was stored, send it there",
         Rejected::DiskLow { .. } => "; nothing was stored, send it again once there is room",
         Rejected::QueueFull { .. } | Rejected::Damaged => "",
+    }
+}
+
+impl From<Left> for Problem {
+    fn from(why: Left) -> Problem {
+        let detail = why.to_string();
+        match why {
+            Left::DestinationUnknown => Problem::new(Code::DestinationUnknown, detail).at("destination"),
+            Left::ClassUnknown => Problem::new(Code::ClassUnknown, detail).at("class"),
+            Left::TenantFixed => Problem::new(Code::TenantFixed, detail).at("tenant"),
+            Left::TooManyDestinations => Problem::new(Code::TooManyDestinations, detail),
+            Left::KeyReused { .. } => Problem::new(Code::KeyReused, detail).at("idempotency_key"),
+            Left::IdTaken => Problem::new(Code::KeyReused, detail).at("id"),
+            Left::Leased => Problem::new(Code::Leased, detail),
+            Left::Damaged => Problem::new(Code::Damaged, detail),
+            Left::QueueFull { .. } => Problem::new(Code::QueueFull, detail),
+        }
+    }
+}
+
+impl From<FenceRequired> for Problem {
+    fn from(why: FenceRequired) -> Problem {
+        let remedy = "if its work was imported nowhere, POST /v1/drain (duehook drain) shows it once more";
+        Problem::new(Code::FenceRequired, format!("{why}; {remedy}")).at("fence")
     }
 }
 
@@ -331,6 +372,7 @@ impl From<CommandError> for Problem {
             CommandError::TooManyDestinations => Code::TooManyDestinations,
             CommandError::TooManySecrets => Code::TooManySecrets,
             CommandError::Damaged => Code::Damaged,
+            CommandError::StaleExport { .. } => return Problem::new(Code::StaleExport, detail).at("fence"),
             CommandError::Refused(Refused::Leased) => Code::Leased,
             CommandError::Refused(Refused::Terminal) => Code::Terminal,
             CommandError::Refused(Refused::NotLeased) => Code::NotLeased,

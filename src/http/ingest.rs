@@ -218,8 +218,9 @@ fn server_is_full(taken: &[Result<Accepted, Rejected>]) -> Option<Problem> {
     if taken.iter().any(is_new) {
         return None;
     }
-    let full =
-        |rejected: &&Rejected| matches!(rejected, Rejected::QueueFull { .. } | Rejected::DiskLow { .. });
+    let full = |rejected: &&Rejected| {
+        matches!(rejected, Rejected::QueueFull { .. } | Rejected::DiskLow { .. } | Rejected::Draining { .. })
+    };
     taken.iter().filter_map(|result| result.as_ref().err()).find(full).cloned().map(Problem::from)
 }
 

@@ -185,6 +185,9 @@ pub enum HoldReason {
 }
 
 impl HoldReason {
+    /// All of them.
+    pub const ALL: [HoldReason; 3] = [HoldReason::RateLimited, HoldReason::Unavailable, HoldReason::Operator];
+
     /// The word for it in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {

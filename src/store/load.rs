@@ -48,7 +48,7 @@ impl Snapshot {
     }
 
     /// The whole body, or None when a part of it is missing or damaged.
-    fn body(&self, it: &Delivery) -> Result<Option<Body>, StoreError> {
+    pub(super) fn body(&self, it: &Delivery) -> Result<Option<Body>, StoreError> {
         let Source::Inline { bytes, .. } = it.payload.source else { return Ok(None) };
         let mut body = BytesMut::with_capacity(usize::try_from(bytes).unwrap_or(0));
         for n in 0..parts(bytes) {

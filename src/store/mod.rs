@@ -8,6 +8,7 @@ mod backup;
 pub mod check;
 mod claims;
 mod disk;
+mod hand_over;
 mod inspect;
 mod inventory;
 mod list;
@@ -31,8 +32,9 @@ use crate::model::{MAX_CLASSES, Name};
 use crate::time::Timestamp;
 
 pub use backup::{BackupError, Copied, PART, Pace};
-pub use claims::Claims;
+pub use claims::{Claims, Identity};
 pub use disk::{Disk, MAX_BALLAST};
+pub use hand_over::{Handed, LeftBehind};
 pub(crate) use inventory::{BodyKind, Inventory};
 pub use list::{Between, Cursor, Filter, Order, Page, Shown};
 pub use load::{Body, Loaded};

@@ -14,7 +14,7 @@ use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
 
 use super::owner::Owner;
 use super::tables::Meta;
-use super::{Claims, Commit, Store, StoreError, inspect};
+use super::{Claims, Commit, Store, StoreError, claims, inspect};
 use crate::model::class::FIRST_CLASSES;
 use crate::model::{ClassNo, Name};
 use crate::time::{Millis, Timestamp};
@@ -56,6 +56,8 @@ pub struct RunNote {
     pub epoch: u64,
     /// Whether deliveries may be claimed.
     pub claims: Claims,
+    /// Of the newest drain.
+    pub fence: u64,
 }
 
 /// Why a file cannot be used.
@@ -224,6 +226,7 @@ pub(super) struct Stamp {
     /// Start of the last run, whether it ended cleanly, its streak.
     run: Option<(u64, bool, u32)>,
     claims: Claims,
+    fence: u64,
     /// Wall time and step that it was taken at, if it is a backup.
     pub(super) backup: Option<(u64, u64)>,
     host: Option<String>,
@@ -244,6 +247,7 @@ impl Stamp {
             |bytes: &[u8]| (u64::from_le_bytes(bytes_at(bytes, 0)), u64::from_le_bytes(bytes_at(bytes, 8)));
         Ok(Stamp {
             claims: Claims::of(get(Meta::Claims)?.as_deref()),
+            fence: claims::fence_of(get(Meta::Fence)?.as_deref()),
             backup: get(Meta::Backup)?.as_deref().map(two),
             host: get(Meta::Host)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
             format: get(Meta::Format)?.map(|bytes| u32::from_le_bytes(bytes_at(&bytes, 0))),
@@ -295,11 +299,7 @@ impl Stamp {
         // A host without a name is not another than one with: it may just have been given one.
         let named = |host: Option<&str>| host.filter(|host| !host.is_empty()).map(str::to_owned);
         let moved = named(host).zip(named(self.host.as_deref())).is_some_and(|(now, before)| now != before);
-        let found = match (self.backup, moved) {
-            (Some(_), _) => Claims::Restored,
-            (None, true) => Claims::Moved,
-            (None, false) => self.claims,
-        };
+        let found = self.claims.at_start(self.backup.is_some(), moved);
         if found != self.claims {
             self.claims = found;
             file.put_claims(found)?;
@@ -330,7 +330,8 @@ impl Stamp {
 
     fn note(&self) -> RunNote {
         let (step, tick) = (self.tick.0, Timestamp(self.tick.1));
-        RunNote { step, tick, streak: self.streak(), epoch: self.epoch + 1, claims: self.claims }
+        let Stamp { claims, fence, .. } = *self;
+        RunNote { step, tick, streak: self.streak(), epoch: self.epoch + 1, claims, fence }
     }
 }
 

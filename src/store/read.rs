@@ -65,6 +65,7 @@ struct Known {
     name: Name,
     tenant: Name,
     held_until: Option<Timestamp>,
+    deleted: bool,
 }
 
 impl Snapshot {
@@ -219,7 +220,7 @@ impl Snapshot {
         };
         let known = self.known(delivery.destination)?;
         let class = self.class(delivery.class)?;
-        let Known { name: destination, tenant, held_until } = known;
+        let Known { name: destination, tenant, held_until, deleted: _ } = known;
         let delivery = Arc::new(delivery);
         Ok(DeliveryView { delivery, lease, tenant, destination, class, held_until })
     }
@@ -232,10 +233,19 @@ impl Snapshot {
         let gate = self.tables.gates.get(no.0)?;
         let gate = gate.map(|value| record::decode_gate(no, value.value())).transpose();
         let hold = gate.map_err(|_| rows::damaged("gate", no.0))?.and_then(|gate| gate.hold);
-        let known =
-            Known { name: it.name, tenant: it.settings.tenant, held_until: hold.map(|hold| hold.until) };
+        let known = Known {
+            name: it.name,
+            tenant: it.settings.tenant,
+            held_until: hold.map(|hold| hold.until),
+            deleted: it.note.state == DestinationState::Deleted,
+        };
         self.names.borrow_mut().insert(no, known.clone());
         Ok(known)
+    }
+
+    /// True when the destination of this number was deleted.
+    pub(super) fn is_deleted(&self, no: DestNo) -> Result<bool, StoreError> {
+        Ok(self.known(no)?.deleted)
     }
 
     fn class(&self, no: ClassNo) -> Result<Name, StoreError> {

@@ -86,7 +86,8 @@ fn stop_claims(part: &Path, region: &str) -> Result<(), OpenError> {
         let epoch = file.meta(Meta::Epoch)?.and_then(|value| value.try_into().ok());
         let epoch = epoch.map_or(0, u64::from_le_bytes) + 1;
         file.put_meta(Meta::Epoch, &epoch.to_le_bytes())?;
-        file.put_claims(Claims::Restored)
+        let stored = Claims::of(file.meta(Meta::Claims)?.as_deref());
+        file.put_claims(stored.at_start(true, false))
     })?;
     Ok(store.close()?)
 }

@@ -45,6 +45,10 @@ pub(super) enum Meta {
     Claims = 9,
     /// The host that last served the file.
     Host = 10,
+    /// u64: drains, ever. Written by each; names the newest.
+    Fence = 11,
+    /// (16 bytes, u64) each: servers that were imported from, and the newest fence of each.
+    Sources = 12,
 }
 
 /// From one list: every table open for writing, and open for reading.

@@ -27,11 +27,12 @@ pub(crate) enum Found {
     Nothing,
 }
 
-/// Where a new delivery goes: to its lane, or out at once.
+/// Where a new delivery goes: to its lane, or out at once; or it has ended elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
     Due,
     Leased(&'a Lease),
+    Ended,
 }
 
 /// The index rows a delivery had before a change.
@@ -89,17 +90,25 @@ impl<'txn> Writing<'txn> {
         self.wrote = true;
         let taken = self.tables.deliveries.insert(it.id.0, &*record::encode_delivery(it))?.is_some();
         refuse(taken, || format!("the new id {} is taken", it.id))?;
-        for (n, part) in (0_u16..).zip(body.chunks(PART_BYTES)) {
-            let value = record::seal_part(&part_key(it.id, n), part);
-            self.tables.payloads.insert((it.id.0, n), &*value)?;
-        }
+        self.put_body(it.id, body)?;
         if let Some(key) = &it.key {
             self.tables.keys.insert(&*key_row(it.tenant, key, it.destination), it.id.0)?;
         }
         match place {
             Place::Due => self.insert_waiting(it),
             Place::Leased(lease) => self.insert_lease(lease),
+            Place::Ended => self.insert_ended(it),
         }
+    }
+
+    /// Stores the bytes of a body; its record says that they are there.
+    pub(crate) fn put_body(&mut self, id: DeliveryId, body: &[u8]) -> Result<(), StoreError> {
+        self.wrote = true;
+        for (n, part) in (0_u16..).zip(body.chunks(PART_BYTES)) {
+            let value = record::seal_part(&part_key(id, n), part);
+            self.tables.payloads.insert((id.0, n), &*value)?;
+        }
+        Ok(())
     }
 
     /// Takes a waiting delivery's due row away and puts its lease there.
@@ -121,12 +130,7 @@ impl<'txn> Writing<'txn> {
         self.remove_rows(before, after)?;
         match after.state {
             State::Waiting { .. } => self.insert_waiting(after)?,
-            State::Terminal { outcome, at, step } => {
-                self.tables.finished.insert((step, after.id.0), at.0)?;
-                if outcome == Ending::Quarantined {
-                    self.tables.quarantine.insert(after.id.0, at.0)?;
-                }
-            }
+            State::Terminal { .. } => self.insert_ended(after)?,
         }
         if let Some(attempt) = moved {
             self.keep_attempt(after.id, attempt)?;
@@ -343,6 +347,18 @@ impl<'txn> Writing<'txn> {
         let taken = self.tables.due.insert(row, rows::due_value(it))?.is_some();
         refuse(taken, || format!("{} had a due row already", it.id))?;
         self.tables.ends.insert((it.expires_at.0, it.id.0), ())?;
+        Ok(())
+    }
+
+    fn insert_ended(&mut self, it: &Delivery) -> Result<(), StoreError> {
+        let State::Terminal { outcome, at, step } = it.state else {
+            return Err(StoreError::Contradiction(format!("{} waits and has not ended", it.id)));
+        };
+        self.wrote = true;
+        self.tables.finished.insert((step, it.id.0), at.0)?;
+        if outcome == Ending::Quarantined {
+            self.tables.quarantine.insert(it.id.0, at.0)?;
+        }
         Ok(())
     }
 

@@ -103,6 +103,12 @@ impl Api {
         self.ask("POST", url, "application/x-ndjson", None, lines.into()).await
     }
 
+    /// The lines of an export, handed to this server.
+    pub(crate) async fn import(&self, query: &str, lines: String) -> Answer {
+        let url = format!("{}/v1/import{query}", self.admin);
+        self.ask("POST", url, "application/x-ndjson", None, lines.into()).await.unwrap()
+    }
+
     /// The whole list that a query names, page by page.
     pub(crate) async fn list(&self, query: &str) -> Vec<Value> {
         let mut all = Vec::new();

@@ -12,6 +12,7 @@ mod copies;
 mod cost;
 mod crash;
 mod disk;
+mod handover;
 mod http;
 mod open;
 mod ops;

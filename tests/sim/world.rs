@@ -704,7 +704,9 @@ impl World {
             Command::DeleteDestination { .. }
             | Command::RotateSecret { .. }
             | Command::Cancel { .. }
-            | Command::Erase { .. } => {}
+            | Command::Erase { .. }
+            | Command::BeginImport { .. }
+            | Command::Import(_) => {}
         }
     }
 

@@ -1,6 +1,7 @@
-//! The arguments of what is done to files and to the whole server: backups, claims.
+//! The arguments of what is done to files and to the whole server: backups, claims, hand-over.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
@@ -36,8 +37,38 @@ pub(in crate::cli) struct Claims {
 pub(in crate::cli) enum ClaimsCommand {
     /// Send nothing more; deliveries are still accepted
     Stop,
-    /// Send again, after a stop or a restore
-    Start,
+    /// Send again, after a stop or a restore; after a drain, with its fence
+    Start {
+        /// The number that the drain gave
+        #[arg(long, value_name = "N")]
+        fence: Option<u64>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Drain {
+    /// How long to wait for what is in flight [default: as long as it can be]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub wait: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Export {
+    /// A file that nothing has yet [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Import {
+    /// The export; - for standard input
+    pub file: PathBuf,
+    /// Say what would be done, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Leave what comes after the first line that is rejected
+    #[arg(long)]
+    pub stop_on_error: bool,
 }
 
 #[derive(Debug, Args)]

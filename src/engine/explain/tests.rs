@@ -13,6 +13,7 @@ struct Case {
     destination: Option<DestinationView>,
     gate: Option<GateView>,
     standing: Standing,
+    claims: Claims,
     ahead: usize,
 }
 
@@ -22,14 +23,15 @@ fn case(change: impl FnOnce(&mut Case)) -> Explanation {
         destination: Some(destination()),
         gate: Some(gate()),
         standing: Standing::Free,
+        claims: Claims::Running,
         ahead: 0,
     };
     change(&mut case);
-    let Case { view, destination, gate, standing, ahead } = &case;
+    let Case { view, destination, gate, standing, claims, ahead } = &case;
     let (destination, gate) = (destination.as_ref(), gate.as_ref());
     explain(
         view,
-        &Surroundings { destination, gate, standing: *standing, claims: Claims::Running, ahead: *ahead },
+        &Surroundings { destination, gate, standing: *standing, claims: *claims, ahead: *ahead },
         T0,
     )
 }
@@ -282,6 +284,19 @@ fn a_server_that_stops_claims_nothing() {
     let text = "It waits because the server is stopping and starts no more requests. It goes on once the server has \
                 started again, and expires at 2026-01-15T13:00:00.000Z.";
     check(&got, Verdict::Waiting, &[BlockKind::NotDue, BlockKind::ClaimsStopped], None, text);
+}
+
+#[test]
+fn a_drained_server_leaves_it_to_another() {
+    let got = case(|case| {
+        case.standing = Standing::Stopped;
+        case.claims = Claims::Drained;
+    });
+    assert_eq!(
+        (got.verdict, got.earliest, got.blocked_by[0].kind),
+        (Verdict::Waiting, None, BlockKind::Draining)
+    );
+    assert!(got.summary.contains("with the fence") && got.summary.contains("taken over"), "{}", got.summary);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is ordered of the whole server: a backup, and whether anything is claimed.
+//! Copies of the data file: a backup, and the hold for the operator's own copy.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,6 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use serde::Serialize;
 
-use crate::engine::command::ClaimsSet;
 use crate::http::admin::{command_body, no_body};
 use crate::http::app::{Answered, App, answer, no_content, ok};
 use crate::http::dto::Text;
@@ -28,36 +27,11 @@ struct HoldObject {
 }
 
 #[derive(Serialize)]
-struct ClaimsObject {
-    claims: &'static str,
-    leases_held: usize,
-    /// Draining is not in this version.
-    fence: Option<u64>,
-}
-
-#[derive(Serialize)]
 struct BackupObject<'a> {
     path: &'a std::path::Path,
     bytes: u64,
     deliveries: u64,
     took_ms: u64,
-}
-
-/// `POST /v1/claims/stop`.
-pub async fn stop_claims(State(app): State<Arc<App>>, request: Request) -> Answered {
-    set_claims(&app, request, false).await
-}
-
-/// `POST /v1/claims/start`.
-pub async fn start_claims(State(app): State<Arc<App>>, request: Request) -> Answered {
-    set_claims(&app, request, true).await
-}
-
-async fn set_claims(app: &App, request: Request, running: bool) -> Answered {
-    no_body(app, request).await?;
-    let ClaimsSet { running, leases_held } = app.handle.set_claims(running).await?;
-    let claims = if running { "running" } else { "stopped" };
-    Ok(ok(&ClaimsObject { claims, leases_held, fence: None }))
 }
 
 /// `POST /v1/backup`: answered when the copy is on disk and was read back.

@@ -224,7 +224,9 @@ pub async fn erase(State(app): State<Arc<App>>, Id(id): Id, request: Request) ->
 async fn change(app: &App, command: Command) -> Answered {
     match app.handle.command(command).await? {
         Ok(Done::Delivery(view)) => Ok(ok(&DeliveryObject::of(&view, app.handle.now()))),
-        Ok(Done::Created(_) | Done::Changed(_) | Done::Deleted) => Err(another_answer()),
+        Ok(Done::Created(_) | Done::Changed(_) | Done::Deleted | Done::ImportBegun | Done::Imported(_)) => {
+            Err(another_answer())
+        }
         Err(CommandError::DestinationUnknown) => {
             Err(Problem::new(Code::DestinationGone, "its destination was deleted: create it again first"))
         }

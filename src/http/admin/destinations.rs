@@ -193,7 +193,7 @@ async fn shown(app: &App, done: Done) -> Answered {
     let (status, view) = match done {
         Done::Created(view) => (StatusCode::CREATED, view),
         Done::Changed(view) => (StatusCode::OK, view),
-        Done::Deleted | Done::Delivery(_) => {
+        Done::Deleted | Done::Delivery(_) | Done::ImportBegun | Done::Imported(_) => {
             return Err(Problem::new(Code::Internal, "the engine answered for something else"));
         }
     };

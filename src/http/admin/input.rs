@@ -78,22 +78,26 @@ pub struct Wanted {
 /// 400 when it is not an object, 422 naming every field at fault.
 pub fn read(text: &[u8], base: Option<&Destination>, checks: &Checks<'_>) -> Result<Wanted, Problem> {
     let mut fields = Fields::read(text)?;
-    let tenant = tenant(&mut fields, base);
-    let policy = policy(&mut fields, base, checks);
-    let (concurrency_max, adaptive) = pace::concurrency(&mut fields, base, checks);
-    let rate = pace::rate(&mut fields, base);
-    let timeout = timeout(&mut fields, base, checks);
-    let connect_timeout = connect_timeout(&mut fields, base, checks);
-    let headers = headers(&mut fields, base);
-    let secrets = keys::secrets(&mut fields);
-    let tls = keys::tls(&mut fields, base);
-    let allow_cidrs = cidrs(&mut fields, base);
-    let hold_scope = hold_scope(&mut fields, base);
-    let url = admitted(&mut fields, base, &allow_cidrs, checks);
+    let wanted = take(&mut fields, base, checks);
     fields.finish(&READ_ONLY)?;
-    let (Some(tenant), Some(url), Some(policy)) = (tenant, url, policy) else {
-        return Err(Problem::invalid(Vec::new()));
-    };
+    wanted.ok_or_else(|| Problem::invalid(Vec::new()))
+}
+
+/// Takes every setting from `fields`; None, with a fault, where one that must be there is not.
+pub fn take(fields: &mut Fields<'_>, base: Option<&Destination>, checks: &Checks<'_>) -> Option<Wanted> {
+    let tenant = tenant(fields, base);
+    let policy = policy(fields, base, checks);
+    let (concurrency_max, adaptive) = pace::concurrency(fields, base, checks);
+    let rate = pace::rate(fields, base);
+    let timeout = timeout(fields, base, checks);
+    let connect_timeout = connect_timeout(fields, base, checks);
+    let headers = headers(fields, base);
+    let secrets = keys::secrets(fields);
+    let tls = keys::tls(fields, base);
+    let allow_cidrs = cidrs(fields, base);
+    let hold_scope = hold_scope(fields, base);
+    let url = admitted(fields, base, &allow_cidrs, checks);
+    let (tenant, url, policy) = (tenant?, url?, policy?);
     let keep_secrets = secrets.is_none();
     let settings = Destination {
         tenant,
@@ -110,7 +114,7 @@ pub fn read(text: &[u8], base: Option<&Destination>, checks: &Checks<'_>) -> Res
         allow_cidrs,
         hold_scope,
     };
-    Ok(Wanted { settings, keep_secrets })
+    Some(Wanted { settings, keep_secrets })
 }
 
 /// What a field's absence, its null and its value lead to.

@@ -18,8 +18,8 @@ use crate::http::query::{self, Query, word};
 pub async fn stats(State(app): State<Arc<App>>, uri: Uri) -> Answered {
     query::none(&uri)?;
     let live = app.handle.live();
-    let claiming = app.handle.health().claiming;
-    Ok(ok(&StatsObject::of(&live, &app.region, claiming, app.handle.now())))
+    let claims = app.handle.health().claims;
+    Ok(ok(&StatsObject::of(&live, &app.region, claims, app.handle.now())))
 }
 
 /// `GET /v1/stats/tenants`.

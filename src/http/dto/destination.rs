@@ -47,16 +47,28 @@ struct TlsObject<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct ConcurrencyObject {
+pub(super) struct ConcurrencyObject {
     max: u32,
     adaptive: bool,
 }
 
 #[derive(Debug, Serialize)]
-struct RateObject {
+pub(super) struct RateObject {
     #[serde(serialize_with = "as_given")]
     per_second: Rate,
     burst: u32,
+}
+
+impl ConcurrencyObject {
+    pub(super) fn of(settings: &Destination) -> ConcurrencyObject {
+        ConcurrencyObject { max: settings.concurrency_max, adaptive: settings.adaptive }
+    }
+}
+
+impl RateObject {
+    pub(super) fn of(rate: Rate) -> RateObject {
+        RateObject { per_second: rate, burst: rate.burst }
+    }
 }
 
 /// A whole number as one, as it will have been given.
@@ -142,8 +154,8 @@ impl<'a> DestinationObject<'a> {
             id: view.name.as_str(),
             tenant: settings.tenant.as_str(),
             url: settings.url.as_str().into(),
-            concurrency: ConcurrencyObject { max: settings.concurrency_max, adaptive: settings.adaptive },
-            rate: settings.rate.map(|rate| RateObject { per_second: rate, burst: rate.burst }),
+            concurrency: ConcurrencyObject::of(settings),
+            rate: settings.rate.map(RateObject::of),
             policy: settings.policy.as_str(),
             timeout_ms: settings.timeout.0,
             connect_timeout_ms: settings.connect_timeout.0,

@@ -62,7 +62,7 @@ struct ForecastObject {
 impl<'a> StatsObject<'a> {
     /// The figures; ages are those at `now`, so that a stuck engine shows.
     #[must_use]
-    pub fn of(live: &'a Live, region: &'a Name, claiming: bool, now: Timestamp) -> StatsObject<'a> {
+    pub fn of(live: &'a Live, region: &'a Name, claims: &'static str, now: Timestamp) -> StatsObject<'a> {
         let class = |class: &'a ClassLive| (class.name.as_str(), ClassObject::of(class, now));
         let first = Timestamp(live.at.0 / 1_000 * 1_000);
         let minutes = live.forecast.iter().scan(first, |from, due| {
@@ -72,7 +72,7 @@ impl<'a> StatsObject<'a> {
         StatsObject {
             at: Text(live.at),
             region: region.as_str(),
-            claims: if claiming { "running" } else { "stopped" },
+            claims,
             counting: live.counting,
             slots: SlotsObject { total: live.slots, in_flight: live.in_flight },
             accepted_per_second: rounded(live.accepted_per_second),
@@ -229,13 +229,8 @@ impl ReadyObject {
             (false, false) => "ok",
         };
         let ingest = ingest(health);
-        let checks = Checks {
-            store,
-            disk: disk(health.disk),
-            ingest,
-            claims: if health.claiming { "running" } else { "stopped" },
-            clock: clock(health),
-        };
+        let checks =
+            Checks { store, disk: disk(health.disk), ingest, claims: health.claims, clock: clock(health) };
         ReadyObject { ready: store == "ok" && ingest == "ok", checks }
     }
 }
@@ -245,6 +240,7 @@ fn ingest(health: Health) -> &'static str {
     let reasons = [
         (health.shutting_down, "shutting_down"),
         (health.held, "backup_hold"),
+        (health.drained, "draining"),
         (health.disk.low, "disk_low"),
         (health.ingest_queue_full, "queue_full"),
     ];

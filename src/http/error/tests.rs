@@ -43,6 +43,8 @@ fn what_the_engine_refuses() {
     check(BackupError::NoRoom { needed: 2, free: 1 }.into(), 507, "disk_low", None);
     check(Unavailable::BackupHold.into(), 503, "backup_hold", None);
     check(Rejected::Damaged.into(), 500, "damaged", None);
+    check(Rejected::Draining { retry_after: Millis(1) }.into(), 503, "draining", None);
+    check(FenceRequired.into(), 409, "fence_required", Some("fence"));
     check(Unavailable::ShuttingDown.into(), 503, "shutting_down", None);
     check(CommandError::DestinationUnknown.into(), 404, "not_found", None);
     check(CommandError::DeliveryUnknown.into(), 404, "not_found", None);

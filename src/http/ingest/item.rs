@@ -18,7 +18,7 @@ use crate::model::{
 use crate::time::{Millis, Timestamp};
 
 /// The standard alphabet, padded or not.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
+pub const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
@@ -126,7 +126,8 @@ fn not_before(fields: &mut Fields<'_>, now: Timestamp) -> Option<Timestamp> {
     Some(at)
 }
 
-fn headers(fields: &mut Fields<'_>) -> Vec<Header> {
+/// Takes `headers`, in their order.
+pub fn headers(fields: &mut Fields<'_>) -> Vec<Header> {
     let given = fields.object("headers").unwrap_or_default();
     if given.len() > MAX_HEADERS {
         fields.fault("headers", format!("at most {MAX_HEADERS} headers"));
@@ -154,7 +155,8 @@ pub fn read_header(name: &str, value: &RawValue) -> Result<Header, Cow<'static, 
     Header::new(name, &value).map_err(|error| error.to_string().into())
 }
 
-fn labels(fields: &mut Fields<'_>) -> Vec<(String, String)> {
+/// Takes `labels`, in their order.
+pub fn labels(fields: &mut Fields<'_>) -> Vec<(String, String)> {
     let given = fields.object("labels").unwrap_or_default();
     if given.len() > MAX_LABELS {
         fields.fault("labels", format!("at most {MAX_LABELS} labels"));

@@ -11,6 +11,7 @@ fn live() -> Live {
         counting: false,
         claiming: true,
         claims: crate::store::Claims::Running,
+        fence: 0,
         slots: 4096,
         in_flight: 3,
         accepted_per_second: 1.5,
@@ -39,7 +40,7 @@ fn live() -> Live {
 #[test]
 fn the_totals() {
     let (live, region) = (live(), name("eu"));
-    let stats = StatsObject::of(&live, &region, true, T0.plus(Millis(62_000)));
+    let stats = StatsObject::of(&live, &region, "running", T0.plus(Millis(62_000)));
     insta::assert_snapshot!(serde_json::to_string_pretty(&stats).unwrap());
 }
 
@@ -58,7 +59,8 @@ fn readiness() {
         last_commit_age: COMMIT_AGE_LIMIT,
         failed: false,
         shutting_down: false,
-        claiming: true,
+        claims: "running",
+        drained: false,
         ingest_queue_full: false,
         held: false,
         clock_steps: 0,
@@ -77,7 +79,8 @@ fn readiness() {
     assert_eq!(shown(DiskLive::default()), "not_checked");
     check(Health { failed: true, ..good }, false, false, "ok");
     check(Health { shutting_down: true, ..good }, true, false, "shutting_down");
-    check(Health { claiming: false, ..good }, true, true, "ok");
+    check(Health { claims: "stopped", ..good }, true, true, "ok");
+    check(Health { claims: "draining", drained: true, ..good }, true, false, "draining");
     check(Health { ingest_queue_full: true, ..good }, true, false, "queue_full");
     let held = Health { held: true, last_commit_age: Millis(45_000), ..good };
     check(held, true, false, "backup_hold");
