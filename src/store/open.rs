@@ -14,6 +14,7 @@ use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
 
 use super::owner::Owner;
 use super::tables::Meta;
+use super::progress::{Pass, Progress, Told};
 use super::{Claims, Commit, Store, StoreError, inspect};
 use crate::model::class::FIRST_CLASSES;
 use crate::model::{ClassNo, Name};
@@ -87,29 +88,36 @@ impl OpenError {
     }
 }
 
-/// Opens the file at `path`, or makes it where there is none. `progress` hears how far a walk
-/// of the file has come, from 0 to 1.
+/// Opens the file at `path`, or makes it where there is none. `told` hears how far a walk of the
+/// file has come. The owner's note is gone after it, until the first heartbeat.
 ///
 /// # Errors
 /// [`OpenError`]; a file that is refused has not been changed.
-pub fn open(path: &Path, host: &str, opening: &Opening<'_>, progress: fn(f64)) -> Result<Opened, OpenError> {
+pub fn open(path: &Path, host: &str, opening: &Opening<'_>, told: Told) -> Result<Opened, OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
-    match fs::symlink_metadata(path) {
+    let length = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return create(path, host, opening),
         about => {
             let about = about.map_err(io)?;
             private(path, &about)?;
             admit(path, &about)?;
+            about.len()
         }
-    }
+    };
     let owner = Owner::beside(path, opening.region);
-    if !owner.is_ours(path, host) {
+    if owner.is_ours(path, host) {
+        if inspect::is_in_use(path)? {
+            return Err(OpenError::InUse { path: path.to_owned() });
+        }
+    } else {
         tracing::info!(path = %path.display(), "not as this host left it: checking the whole file first");
-        inspect::look(path, opening.region)?;
+        inspect::look(path, opening.region, told)?;
     }
+    // Whatever this open dies of, the next one looks at the file first.
+    owner.take().map_err(io)?;
     let database = Builder::new()
         .set_cache_size(CACHE_BYTES)
-        .set_repair_callback(move |session| progress(session.progress()))
+        .set_repair_callback(move |session| told(Progress::share(Pass::Repair, session.progress(), length)))
         .open(path)
         .map_err(|error| from_redb(path, error))?;
     begin(database, Some(host), opening)
