@@ -50,12 +50,16 @@ fn shown(output: &Output, file: &Path, it: &Verified) -> String {
         text += "\n\nwhole: every page, record and index row is as it should be";
         return text;
     }
-    text += &format!("\n\nDAMAGED: {} things contradict each other, {} cannot be read", found.wrong, found.damaged);
+    text += &format!(
+        "\n\nDAMAGED: {} things contradict each other, {} cannot be read",
+        found.wrong, found.damaged
+    );
     for problem in &found.problems {
         text += &format!("\n  {problem}");
     }
     if found.contradiction.is_none() {
-        return text + "\nusable: what cannot be read is quarantined when it is its turn, and hides nothing else";
+        return text
+            + "\nusable: what cannot be read is quarantined when it is its turn, and hides nothing else";
     }
     text + "\nrestore the newest backup: duehook restore BACKUP --data FILE"
 }

@@ -189,9 +189,7 @@ impl Clerk {
                 Ok((copied, ended.mono.since(begun.mono)))
             }
             Ok(Err(BackupError::Source(error))) => fatal.end(&error),
-            Ok(Err(BackupError::Contradictory { problem })) => {
-                fatal.end(&StoreError::Contradiction(problem))
-            }
+            Ok(Err(BackupError::Contradictory { problem })) => fatal.end(&StoreError::Contradiction(problem)),
             Ok(Err(error)) => Err(error),
             Err(_) => fatal.end(&StoreError::Damaged { what: "a page of the data file".to_owned() }),
         }

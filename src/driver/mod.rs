@@ -118,7 +118,8 @@ pub fn start(
     let (end, ended) = oneshot::channel();
     let runtime = runtime.clone();
     let inbound = Arc::clone(&inbox);
-    let work = run::Work { inbox: inbound, courier, custody, fatal, clock, live, runtime, committed, commits };
+    let work =
+        run::Work { inbox: inbound, courier, custody, fatal, clock, live, runtime, committed, commits };
     let thread = std::thread::Builder::new().name("engine".to_owned());
     let thread = thread.spawn(move || drop(end.send(work.run(engine)))).expect("a thread at start");
     (Driver { inbox, backups, ended, thread }, handle)

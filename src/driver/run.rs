@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::runtime;
 use tokio::sync::watch;
 
+use super::Custody;
 use super::clock::Clock;
 use super::commits::Commits;
 use super::courier::Courier;
-use super::inbox::{Inbox, Phase, Replies};
-use super::Custody;
 use super::fatal::Fatal;
+use super::inbox::{Inbox, Phase, Replies};
 use crate::engine::Engine;
 use crate::engine::command::{Batch, Step};
 use crate::engine::live::Live;

@@ -13,8 +13,8 @@ use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
 
 use super::owner::Owner;
-use super::tables::Meta;
 use super::progress::{Pass, Progress, Told};
+use super::tables::Meta;
 use super::{Claims, Commit, Store, StoreError, inspect};
 use crate::model::class::FIRST_CLASSES;
 use crate::model::{ClassNo, Name};

@@ -182,7 +182,8 @@ mod tests {
         let path = folder.path().join("a.redb");
         fs::write(&path, "x").unwrap();
         let owner = Owner::beside(&path, &"eu".parse().unwrap());
-        let beat = |owner: &Owner| owner.heartbeat(&path, "h", Timestamp(1), Timestamp(u64::MAX / 2)).unwrap();
+        let beat =
+            |owner: &Owner| owner.heartbeat(&path, "h", Timestamp(1), Timestamp(u64::MAX / 2)).unwrap();
         beat(&owner);
         assert!(owner.is_ours(&path, "h"));
         assert_eq!(Owner::region_beside(&path).as_deref(), Some("eu"));

@@ -84,7 +84,8 @@ fn names(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-pub(crate) const ROLLING: [(&str, &str); 2] = [("DUEHOOK_BACKUP__EVERY", "1s"), ("DUEHOOK_BACKUP__KEEP", "2")];
+pub(crate) const ROLLING: [(&str, &str); 2] =
+    [("DUEHOOK_BACKUP__EVERY", "1s"), ("DUEHOOK_BACKUP__KEEP", "2")];
 
 /// T25: copies of `latest.redb` while snapshots rotate and work comes in are all whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,7 +117,8 @@ async fn t25_every_copy_of_the_latest_snapshot_is_whole() {
     assert!(metrics.contains("duehook_store_oldest_read_seconds "), "{metrics}");
 }
 
-fn count(name: &str, fallback: u32) -> u32 {
+/// A number that the environment may raise.
+pub(crate) fn count(name: &str, fallback: u32) -> u32 {
     std::env::var_os(name).and_then(|text| text.to_str()?.parse().ok()).unwrap_or(fallback)
 }
 
@@ -424,7 +426,7 @@ async fn a_hidden_row_is_found_by_the_next_snapshot() {
 }
 
 /// Changes a closed file, and lets the owner's note agree with it.
-fn damage(path: &Path, how: impl FnOnce(&redb::WriteTransaction)) {
+pub(crate) fn damage(path: &Path, how: impl FnOnce(&redb::WriteTransaction)) {
     use std::os::unix::fs::MetadataExt;
     let database = redb::Database::open(path).unwrap();
     let txn = database.begin_write().unwrap();

@@ -13,6 +13,7 @@ mod crash;
 mod disk;
 mod http;
 mod open;
+mod rot;
 mod scenes;
 mod schedule;
 mod sender;

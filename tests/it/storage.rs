@@ -114,7 +114,8 @@ fn engine(disk: &Failing, folder: &TempDir) -> (Driver, Handle) {
     let path = server::data(folder.path());
     let disk = Disk::of(&path, 0);
     let owner = Owner::beside(&path, &region);
-    let custody = Custody { path, host: "h".into(), owner, disk, run: now.wall, last_words: |_| {}, backups: None };
+    let custody =
+        Custody { path, host: "h".into(), owner, disk, run: now.wall, last_words: |_| {}, backups: None };
     driver::start(engine, sender, custody, clock, &tokio::runtime::Handle::current())
 }
 
