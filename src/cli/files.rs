@@ -46,6 +46,10 @@ fn shown(output: &Output, file: &Path, it: &Verified) -> String {
         ("  ended", format!("{}, quarantined {}", found.terminal, found.quarantined)),
         ("destinations", found.destinations.to_string()),
     ]);
+    if it.format < store::open::FORMAT {
+        return text
+            + "\n\nevery page is as it should be; records of that format are read when a server opens it";
+    }
     if found.problems.is_empty() {
         text += "\n\nwhole: every page, record and index row is as it should be";
         return text;

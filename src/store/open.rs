@@ -15,7 +15,7 @@ use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
 use super::owner::Owner;
 use super::progress::{Pass, Progress, Told};
 use super::tables::Meta;
-use super::{Claims, Commit, Store, StoreError, inspect};
+use super::{Claims, Commit, Store, StoreError, inspect, migrate};
 use crate::model::class::FIRST_CLASSES;
 use crate::model::{ClassNo, Name};
 use crate::time::{Millis, Timestamp};
@@ -70,6 +70,10 @@ pub enum OpenError {
     OtherRegion { file: String, asked: Name },
     #[error("the file has format {found}, this program knows {FORMAT}; use a newer duehook")]
     NewerFormat { found: u32 },
+    #[error(
+        "the file has format {found}, from which this program knows no way to {FORMAT}: start an older duehook on it first; nothing was changed"
+    )]
+    NoWay { found: u32 },
     #[error("{path}: {error}")]
     Io { path: PathBuf, error: std::io::Error },
     #[error(transparent)]
@@ -83,7 +87,10 @@ impl OpenError {
         match self {
             OpenError::Store(error) => error.exit_code(),
             OpenError::InUse { .. } | OpenError::Io { .. } => 75,
-            OpenError::NotOurs { .. } | OpenError::OtherRegion { .. } | OpenError::NewerFormat { .. } => 78,
+            OpenError::NotOurs { .. }
+            | OpenError::OtherRegion { .. }
+            | OpenError::NewerFormat { .. }
+            | OpenError::NoWay { .. } => 78,
         }
     }
 }
@@ -111,7 +118,11 @@ pub fn open(path: &Path, host: &str, opening: &Opening<'_>, told: Told) -> Resul
         }
     } else {
         tracing::info!(path = %path.display(), "not as this host left it: checking the whole file first");
-        inspect::look(path, opening.region, told)?;
+        let stamp = inspect::look(path, opening.region, told)?;
+        if stamp.is_older() {
+            let kept = migrate::keep(path, env!("CARGO_PKG_VERSION"))?;
+            tracing::info!(path = %kept.display(), "kept as it was, for an older duehook");
+        }
     }
     // Whatever this open dies of, the next one looks at the file first.
     owner.take().map_err(io)?;
@@ -208,6 +219,7 @@ fn is_about_content(error: &std::io::Error) -> bool {
 /// The first commit of a run: stamps a new file, checks an old one, and counts the start.
 fn begin(database: Database, host: Option<&str>, opening: &Opening<'_>) -> Result<Opened, OpenError> {
     let mut store = Store::new(database, opening.region.clone());
+    migrate::run(&store, migrate::STEPS, FORMAT)?;
     let stamp = store.write(Commit::QuickRepair, |file| {
         let mut stamp = Stamp::read(file)?;
         if stamp.refusal(opening.region).is_none() {
@@ -278,6 +290,18 @@ impl Stamp {
     pub(super) fn newer(&self) -> Option<OpenError> {
         let found = self.format.filter(|found| *found > FORMAT)?;
         Some(OpenError::NewerFormat { found })
+    }
+
+    /// True when it has to be brought to this format, before its records can be read.
+    pub(super) fn is_older(&self) -> bool {
+        self.format.is_some_and(|format| format < FORMAT)
+    }
+
+    /// The refusal of a file that no step leads on.
+    pub(super) fn stranded(&self) -> Option<OpenError> {
+        let found = self.format.filter(|_| self.is_older())?;
+        let known = migrate::STEPS.iter().any(|step| step.from == found);
+        (!known).then_some(OpenError::NoWay { found })
     }
 
     pub(super) fn is_stamped(&self) -> bool {
