@@ -267,6 +267,7 @@ async fn t16_a_damaged_copy_is_refused_and_says_what_to_do() {
     });
     check("the second half is missing", &|bytes| bytes.truncate(half));
     check("a header of noise", &|bytes| bytes[64..512].fill(0xA5));
+    check("what stands after its end is not of it", &|bytes| bytes.extend([0xA5; 10_000]));
     check("one page too few", &|bytes| bytes.truncate(bytes.len() - 4_096));
 }
 
@@ -312,16 +313,31 @@ fn died_long_ago(path: &Path) {
     }
 }
 
-/// T16: what stands after the end of a file is not of it.
+/// The file of the first format, as its first release wrote it, is served by every later one; on
+/// this host, which is another, it sends nothing until it is told to.
 #[tokio::test]
-async fn t16_a_file_that_was_extended_is_as_it_was() {
-    let folder = closed(&[]).await;
-    let mut bytes = fs::read(data(folder.path())).unwrap();
-    bytes.extend([0xA5; 10_000]);
-    fs::write(data(folder.path()), bytes).unwrap();
-    let (server, checked) = started(&folder, &[]);
+async fn the_first_formats_file_is_served() {
+    let folder = folder();
+    fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/format-1.redb"), data(folder.path()))
+        .unwrap();
+    fs::set_permissions(data(folder.path()), Permissions::from_mode(0o600)).unwrap();
+    let (server, checked) = started(&folder, &[REGION_EU]);
     assert!(checked);
-    holds(&server, 300).await;
+    holds(&server, 15).await;
+    let api = Api::of(&server);
+    let stats = api.admin("GET", "/v1/stats", "").await.expect(200);
+    assert_eq!((&stats["claims"], &stats["quarantined"]), (&"stopped".into(), &2.into()), "{stats}");
+    let outcomes =
+        ["delivered", "rejected", "exhausted", "expired", "cancelled", "payload_gone", "destination_gone"];
+    for outcome in outcomes {
+        assert_eq!(api.list(&format!("outcome={outcome}")).await.len(), 1, "{outcome}");
+    }
+    assert_eq!(api.list("outcome=quarantined").await.len(), 2, "one of them cannot be read");
+    assert_eq!(api.list("state=leased").await.len(), 0, "who had it is gone");
+    let held = api.admin("GET", "/v1/destinations/held", "").await.expect(200);
+    assert_eq!((&held["state"], &held["concurrency"]["max"]), (&"active".into(), &8.into()), "{held}");
+    assert_eq!(server.stop().0, Some(0));
+    holds(&started(&folder, &[REGION_EU]).0, 15).await;
 }
 
 /// A look at a large file says how far it has come, in bytes, and does not say it too often.

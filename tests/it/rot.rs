@@ -211,41 +211,74 @@ fn places(length: usize, flips: u32) -> impl Iterator<Item = (usize, u8)> {
     })
 }
 
+/// Lives with each of these files, some at a time; what came of them, and how many deliveries were
+/// quarantined.
+async fn all_fates(files: impl Iterator<Item = (String, Vec<u8>)>) -> (BTreeMap<Fate, u32>, u64) {
+    let (mut fates, mut quarantined) = (BTreeMap::new(), 0);
+    let mut living = JoinSet::new();
+    for (n, (what, bytes)) in files.enumerate() {
+        if living.len() == WORKERS {
+            note(living.join_next().await.unwrap().unwrap(), &mut fates, &mut quarantined);
+        }
+        living.spawn(async move {
+            let fate = live_with(bytes, n.is_multiple_of(2)).await;
+            println!("{what}: {fate:?}");
+            fate
+        });
+    }
+    for fate in living.join_all().await {
+        note(fate, &mut fates, &mut quarantined);
+    }
+    (fates, quarantined)
+}
+
+fn note((fate, held): (Fate, u64), fates: &mut BTreeMap<Fate, u32>, quarantined: &mut u64) {
+    *fates.entry(fate).or_default() += 1;
+    *quarantined += held;
+}
+
 /// The 600 single-bit flips in a closed file that is opened as ours (a few of them, unless asked).
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn flipped_bits_send_nothing_wrong_and_end_no_server_twice() {
     let strict = Strict::start(|key| length(number(key))).await;
     let whole = at_rest(&strict).await;
     let flips = count("TEST_ROT_FLIPS", 12);
-    let (mut fates, mut quarantined) = (BTreeMap::<Fate, u32>::new(), 0);
-    let mut living = JoinSet::new();
-    for (n, (at, bit)) in places(whole.len(), flips).enumerate() {
-        if living.len() == WORKERS {
-            let (fate, held): (Fate, u64) = living.join_next().await.unwrap().unwrap();
-            *fates.entry(fate).or_default() += 1;
-            quarantined += held;
-        }
+    let files = places(whole.len(), flips).map(|(at, bit)| {
         let mut bytes = whole.clone();
         bytes[at] ^= bit;
-        living.spawn(async move {
-            let fate = live_with(bytes, n.is_multiple_of(2)).await;
-            println!("byte {at}, bit {bit}: {fate:?}");
-            fate
-        });
-    }
-    for (fate, held) in living.join_all().await {
-        *fates.entry(fate).or_default() += 1;
-        quarantined += held;
-    }
+        (format!("byte {at}, bit {bit}"), bytes)
+    });
+    let (fates, quarantined) = all_fates(files).await;
     let requests = strict.receiver.count();
-    println!(
-        "{flips} flips in {} bytes: {fates:?}; {quarantined} quarantined, {requests} requests",
-        whole.len()
-    );
+    let length = whole.len();
+    println!("{flips} flips in {length} bytes: {fates:?}; {quarantined} quarantined, {requests} requests");
     strict.was_sent_nothing_wrong();
     assert_eq!(fates.values().sum::<u32>(), flips);
     assert!(fates.get(&Fate::Harmless).is_none_or(|harmless| *harmless < flips), "they hit nothing");
 }
+
+/// Whole pages of zeros, under which redb may panic: at the open, in a step, in a read, in a copy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn zeroed_pages_end_no_server_twice() {
+    let strict = Strict::start(|key| length(number(key))).await;
+    let whole = at_rest(&strict).await;
+    let pages = whole.len() / PAGE;
+    let wanted = usize::try_from(count("TEST_ROT_PAGES", 8)).unwrap();
+    let files = (0..pages).step_by((pages / wanted).max(1)).map(|page| {
+        let mut bytes = whole.clone();
+        bytes[page * PAGE..(page + 1) * PAGE].fill(0);
+        (format!("page {page}"), bytes)
+    });
+    let half = whole.len() / 2;
+    let tail =
+        std::iter::once_with(|| ("the second half".to_owned(), [&whole[..half], &vec![0; half]].concat()));
+    let (fates, quarantined) = all_fates(files.chain(tail)).await;
+    println!("zeroed pages of {pages}: {fates:?}; {quarantined} quarantined");
+    strict.was_sent_nothing_wrong();
+    assert!(fates.len() > 1, "{fates:?}");
+}
+
+const PAGE: usize = 4_096;
 
 /// Makes the file large, so that a copy of it takes several commits.
 async fn weighty(api: &Api) {

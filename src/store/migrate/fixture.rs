@@ -191,12 +191,9 @@ fn gate() -> GateMemory {
     }
 }
 
-#[test]
-#[ignore = "writes the fixture, once for each format: the file is kept as it is"]
-fn write_it() {
+/// Writes such a file. The next format keeps one of its own beside this one.
+fn write(path: &Path) {
     let region = name("eu");
-    let path = Path::new(PATH);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
     let Opened { store, .. } = open(path, HOST, &opening(&region), |_| {}).unwrap();
     store
         .write(Commit::QuickRepair, |file| {
@@ -246,9 +243,20 @@ fn copied(folder: &Path) -> PathBuf {
 #[test]
 fn the_file_of_the_first_format_is_opened_for_ever() {
     let folder = tempfile::tempdir().unwrap();
-    let path = copied(folder.path());
+    has_it_all(&copied(folder.path()));
+}
+
+#[test]
+fn what_is_written_now_has_the_same_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new.redb");
+    write(&path);
+    has_it_all(&path);
+}
+
+fn has_it_all(path: &Path) {
     let region = name("eu");
-    let Opened { store, run } = open(&path, HOST, &opening(&region), |_| {}).unwrap();
+    let Opened { store, run } = open(path, HOST, &opening(&region), |_| {}).unwrap();
     assert_eq!((run.step, run.tick, run.epoch, run.streak), (41, DAY, 2, 0));
     let file = store.reader().snapshot().unwrap();
     for it in waiting().iter().chain(&ended()) {
