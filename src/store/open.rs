@@ -1,8 +1,9 @@
 //! Opening the file: create it, or recognise it as ours, or look at it without changing a byte.
 //!
-//! *Ours* is a file that this host left there or crashed with (`owner`); it is opened
-//! as it is. Anything else is inspected first (`inspect`): a copy made while its server
-//! ran can look whole and be garbage.
+//! *Ours* is a file that this host left there or crashed with (`owner`); it is opened as it is.
+//! Anything else is inspected first (`inspect`): a copy made while its server ran can look whole
+//! and be garbage. So is a small one that we crashed with: a copy put over it within seconds
+//! cannot be told from it, and the look is over before anybody waits for it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
 
-use super::owner::Owner;
+use super::owner::{Left, Owner};
 use super::progress::{Pass, Progress, Told};
 use super::tables::Meta;
 use super::{Claims, Commit, Store, StoreError, inspect, migrate};
@@ -26,6 +27,8 @@ pub const FORMAT: u32 = 1;
 pub const CACHE_BYTES: usize = 128 << 20;
 /// A death this soon after a start counts towards a crash loop (DESIGN.md).
 pub const CRASH_WINDOW: Millis = Millis(60_000);
+/// What we crashed with is looked at when it is smaller: the look takes less than half a second.
+pub const LOOK_BELOW: u64 = 64 << 20;
 /// The region that may be renamed: the one a file gets when none was set.
 pub const UNSET_REGION: &str = "local";
 /// What a redb file begins with.
@@ -112,12 +115,18 @@ pub fn open(path: &Path, host: &str, opening: &Opening<'_>, told: Told) -> Resul
         }
     };
     let owner = Owner::beside(path, opening.region);
-    if owner.is_ours(path, host) {
+    let left = owner.left(path, host);
+    if left == Some(Left::Closed) || left == Some(Left::Crashed) && length >= LOOK_BELOW {
         if inspect::is_in_use(path)? {
             return Err(OpenError::InUse { path: path.to_owned() });
         }
     } else {
-        tracing::info!(path = %path.display(), "not as this host left it: checking the whole file first");
+        match left {
+            None => {
+                tracing::info!(path = %path.display(), "not as this host left it: checking the whole file first")
+            }
+            Some(_) => tracing::info!(path = %path.display(), "not closed, and small: checking it first"),
+        }
         let stamp = inspect::look(path, opening.region, told)?;
         if stamp.is_older() {
             let kept = migrate::keep(path, env!("CARGO_PKG_VERSION"))?;

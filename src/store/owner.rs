@@ -55,6 +55,15 @@ enum Last {
     Alive { at_ms: u64 },
 }
 
+/// How a file was left that is ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Not changed since.
+    Closed,
+    /// Last changed while its server lived, or so soon after that it cannot be told apart.
+    Crashed,
+}
+
 impl Owner {
     /// The note beside the file at `path`, for a server of `region`.
     #[must_use]
@@ -62,14 +71,18 @@ impl Owner {
         Owner { note: note_beside(path), region: region.clone(), trusted: Arc::new(Mutex::new(true)) }
     }
 
-    /// True when the file at `path` is as `host` left it, serving the same region.
+    /// How `host` left the file at `path`, serving the same region; None when it did not.
     #[must_use]
-    pub fn is_ours(&self, path: &Path, host: &str) -> bool {
+    pub fn left(&self, path: &Path, host: &str) -> Option<Left> {
         let note = fs::read(&self.note).ok().and_then(|text| serde_json::from_slice::<Note>(&text).ok());
-        let (Some(note), Ok(file)) = (note, fs::metadata(path)) else { return false };
+        let (note, file) = (note?, fs::metadata(path).ok()?);
         let same = note.host == host && note.device == file.dev() && note.inode == file.ino();
         let ours = note.region == self.region.as_str() && note.format == FORMAT;
-        same && ours && agrees(note.last, file.len(), ctime_ns(&file))
+        let agrees = agrees(note.last, file.len(), ctime_ns(&file));
+        (same && ours && agrees).then_some(match note.last {
+            Last::Closed { .. } => Left::Closed,
+            Last::Alive { .. } => Left::Crashed,
+        })
     }
 
     /// Takes the note away: whoever opens the file before there is another looks at all of it.
@@ -185,15 +198,15 @@ mod tests {
         let beat =
             |owner: &Owner| owner.heartbeat(&path, "h", Timestamp(1), Timestamp(u64::MAX / 2)).unwrap();
         beat(&owner);
-        assert!(owner.is_ours(&path, "h"));
+        assert_eq!(owner.left(&path, "h"), Some(Left::Crashed));
         assert_eq!(Owner::region_beside(&path).as_deref(), Some("eu"));
         owner.take().unwrap();
-        assert!(!owner.is_ours(&path, "h"));
+        assert_eq!(owner.left(&path, "h"), None);
         beat(&owner);
-        assert!(owner.is_ours(&path, "h"));
+        assert_eq!(owner.left(&path, "h"), Some(Left::Crashed));
         owner.clone().distrust();
         beat(&owner);
         owner.closed(&path, "h", Timestamp(1)).unwrap();
-        assert!(!owner.is_ours(&path, "h") && Owner::region_beside(&path).is_none());
+        assert!(owner.left(&path, "h").is_none() && Owner::region_beside(&path).is_none());
     }
 }

@@ -291,7 +291,6 @@ async fn t16_a_file_that_was_written_over_is_refused() {
             let mut bytes = fs::read(&path).unwrap();
             damage(&mut bytes);
             fs::write(&path, bytes).unwrap();
-            died_long_ago(&path);
             check(folder.path(), &[], 78, "restore the newest backup");
         }
     };
@@ -301,16 +300,6 @@ async fn t16_a_file_that_was_written_over_is_refused() {
     })
     .await;
     check(&|bytes| bytes.truncate(bytes.len() / 2)).await;
-}
-
-/// The last sign of life of a killed server was some time before its file was written over.
-fn died_long_ago(path: &Path) {
-    let note = path.with_extension("redb.owner");
-    let mut text: serde_json::Value = serde_json::from_slice(&fs::read(&note).unwrap()).unwrap();
-    if let Some(at) = text["last"]["alive"]["at_ms"].as_u64() {
-        text["last"]["alive"]["at_ms"] = (at - 10_000).into();
-        fs::write(&note, text.to_string()).unwrap();
-    }
 }
 
 /// The file of the first format, as its first release wrote it, is served by every later one; on

@@ -29,7 +29,12 @@ impl Systemd {
     /// The lines of the next message.
     fn next(&self) -> Option<Vec<String>> {
         let mut text = [0; 4_096];
-        let length = self.socket.recv(&mut text).ok()?;
+        let length = loop {
+            match self.socket.recv(&mut text) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                heard => break heard.ok()?,
+            }
+        };
         let text = std::str::from_utf8(&text[..length]).unwrap();
         Some(text.lines().map(str::to_owned).collect())
     }
