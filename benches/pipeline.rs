@@ -281,7 +281,7 @@ async fn serve(data: &Path, retention: bool) -> (String, String, driver::Driver)
     let disk = Disk::of(data, 0);
     let owner = Owner::beside(data, &settings.region);
     let (path, host) = (data.to_owned(), "bench".to_owned());
-    let custody = Custody { path, host, owner, disk, run: now.wall, backups: None };
+    let custody = Custody { path, host, owner, disk, run: now.wall, last_words: |_| {}, backups: None };
     let sender = Sender::new(Config::default()).unwrap();
     let handle = tokio::runtime::Handle::current();
     let (driver, handle) = driver::start(engine, sender, custody, clock, &handle);

@@ -12,12 +12,12 @@ use crate::store::{self, Verified};
 /// A restart will not help: the file is damaged (`EX_CONFIG`).
 const DAMAGED: u8 = 78;
 
-/// Reads a whole file and says what is in it and what is wrong.
+/// Reads a whole file and says what is in it and what is wrong: 78 when no server may use it.
 pub(super) fn verify(output: &Output, file: &Path) -> Result<ExitCode, Fault> {
     let verified = store::verify(file).map_err(Fault::File)?;
-    let whole = verified.found.problems.is_empty();
+    let usable = verified.found.contradiction.is_none();
     output.either(|| document(file, &verified).to_string(), || shown(output, file, &verified))?;
-    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
+    Ok(if usable { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
 }
 
 fn document(file: &Path, it: &Verified) -> serde_json::Value {
@@ -28,6 +28,7 @@ fn document(file: &Path, it: &Verified) -> serde_json::Value {
         "bytes": it.bytes, "deliveries": found.deliveries, "waiting": found.waiting, "leased": found.leased,
         "terminal": found.terminal, "quarantined": found.quarantined, "destinations": found.destinations,
         "attempts": found.attempts, "payload_bytes": found.body_bytes, "wrong": found.wrong,
+        "damaged": found.damaged,
         "problems": found.problems,
     })
 }
@@ -45,13 +46,24 @@ fn shown(output: &Output, file: &Path, it: &Verified) -> String {
         ("  ended", format!("{}, quarantined {}", found.terminal, found.quarantined)),
         ("destinations", found.destinations.to_string()),
     ]);
+    if it.format < store::open::FORMAT {
+        return text
+            + "\n\nevery page is as it should be; records of that format are read when a server opens it";
+    }
     if found.problems.is_empty() {
         text += "\n\nwhole: every page, record and index row is as it should be";
         return text;
     }
-    text += &format!("\n\nDAMAGED: {} things are wrong", found.wrong);
+    text += &format!(
+        "\n\nDAMAGED: {} things contradict each other, {} cannot be read",
+        found.wrong, found.damaged
+    );
     for problem in &found.problems {
         text += &format!("\n  {problem}");
+    }
+    if found.contradiction.is_none() {
+        return text
+            + "\nusable: what cannot be read is quarantined when it is its turn, and hides nothing else";
     }
     text + "\nrestore the newest backup: duehook restore BACKUP --data FILE"
 }

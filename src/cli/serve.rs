@@ -19,7 +19,7 @@ use crate::engine::{Engine, Limits, Retention, Seed};
 use crate::http::socket::{Certificate, Socket};
 use crate::http::{self, App, Build};
 use crate::sender::{self, Sender, egress};
-use crate::store::{self, Claims, Disk, OpenError, Opening, Owner};
+use crate::store::{self, Claims, Disk, OpenError, Opening, Owner, Pass, Progress};
 use crate::time::Millis;
 
 /// What is cut has this long to be reported and committed before the process ends.
@@ -45,6 +45,8 @@ enum ServeError {
     Listen { address: Listen, error: std::io::Error },
     #[error("the engine did not end in time after it was cut off: the next start checks the file")]
     Hung,
+    #[error("opening the data file ended in a panic: the next start checks the whole file first")]
+    Panicked,
     #[error("{0}")]
     Config(String),
     #[error("{0}")]
@@ -56,7 +58,9 @@ impl ServeError {
         match self {
             ServeError::Open(error) => error.exit_code(),
             ServeError::Store(error) => error.exit_code(),
-            ServeError::Listen { .. } | ServeError::System(_) | ServeError::Hung => TEMPORARY,
+            ServeError::Listen { .. } | ServeError::System(_) | ServeError::Hung | ServeError::Panicked => {
+                TEMPORARY
+            }
             ServeError::Config(_) => CONFIG,
         }
     }
@@ -130,14 +134,18 @@ fn open(settings: &Settings, sender: Sender, clock: &Clock) -> Result<(Driver, H
     let opening = Opening { region: &settings.region, now: now.wall, uuid: random()? };
     let disk = Disk::of(&settings.data, settings.ingest.min_free_disk);
     disk.relieve();
-    let opened = store::open::open(&settings.data, &host, &opening, walked)?;
     let run = u64::from_le_bytes(random()?);
-    let mut engine = Engine::open(opened, limits(settings), Seed { run }, now).map_err(refused)?;
+    let opening = std::panic::AssertUnwindSafe(|| {
+        let opened = store::open::open(&settings.data, &host, &opening, walked)?;
+        Engine::open(opened, limits(settings), Seed { run }, now).map_err(refused)
+    });
+    let mut engine = std::panic::catch_unwind(opening).unwrap_or(Err(ServeError::Panicked))?;
     engine.watch(settings.metrics_destinations);
     engine.keep_free(settings.ingest.min_free_disk);
     let owner = Owner::beside(&settings.data, &settings.region);
     let (path, backups) = (settings.data.clone(), plan(settings));
-    let custody = Custody { path, host, owner, disk, run: now.wall, backups };
+    let last_words = supervisor::failed;
+    let custody = Custody { path, host, owner, disk, run: now.wall, last_words, backups };
     Ok(driver::start(engine, sender, custody, clock.clone(), &tokio::runtime::Handle::current()))
 }
 
@@ -159,10 +167,15 @@ fn refused(error: store::StoreError) -> ServeError {
     }
 }
 
-fn walked(share: f64) {
-    let percent = (share * 100.0) as u64;
-    tracing::info!(percent, "checking the data file after a crash");
-    supervisor::walked(percent);
+fn walked(progress: Progress) {
+    let what = match progress.pass {
+        Pass::Repair => "after a crash",
+        Pass::Pages => "page by page",
+        Pass::Records => "record by record",
+    };
+    let Progress { bytes, of, .. } = progress;
+    tracing::info!(bytes, of, percent = progress.percent(), "checking the data file {what}");
+    supervisor::walked(what, progress);
 }
 
 /// What names this machine: the setting, or what systemd made at installation.

@@ -22,8 +22,12 @@ pub(super) async fn backup(client: &Client, output: &Output, path: &Path) -> Res
     if output.json {
         return write(&text);
     }
-    let Backup { path, bytes, deliveries, took_ms } = client.read(&text)?;
-    write(&format!("{path}: {deliveries} deliveries, {bytes} bytes, read back and whole, in {took_ms} ms"))
+    let Backup { path, bytes, deliveries, damaged, took_ms } = client.read(&text)?;
+    let state = match damaged {
+        0 => "whole".to_owned(),
+        n => format!("{n} records or bodies DAMAGED as in the source, the rest whole"),
+    };
+    write(&format!("{path}: {deliveries} deliveries, {bytes} bytes, read back, {state}, in {took_ms} ms"))
 }
 
 /// Stops or starts all claims.

@@ -14,6 +14,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::driver::Handle;
 use crate::engine::HEARTBEAT;
 use crate::engine::live::Live;
+use crate::store::Progress;
 use crate::time::Millis;
 
 /// How often it is looked whether there was a commit, or whether an open has read on.
@@ -63,9 +64,11 @@ fn read_so_far() -> Option<u64> {
 /// What progress is counted in.
 const PAGE: u64 = 4_096;
 
-/// A file that was not closed is walked, and so far it has come.
-pub(super) fn walked(percent: u64) {
-    let status = format!("checking the data file after a crash: {percent} %");
+/// A file that was not closed, or may not be ours, is walked, and so far it has come.
+pub(super) fn walked(what: &str, progress: Progress) {
+    let Progress { bytes, of, .. } = progress;
+    let percent = progress.percent();
+    let status = format!("checking the data file {what}: {bytes} of {of} bytes, {percent} %");
     tell(&[NotifyState::Status(&status), extended(OPEN_PATIENCE)]);
 }
 
@@ -118,7 +121,8 @@ pub(super) fn stopping(patience: Millis) {
 
 /// Why it ends.
 pub(super) fn failed(why: &str) {
-    tell(&[NotifyState::Status(why)]);
+    // A line of its own is another variable.
+    tell(&[NotifyState::Status(&why.replace('\n', " "))]);
 }
 
 fn extended(by: Duration) -> NotifyState<'static> {

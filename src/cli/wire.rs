@@ -23,6 +23,8 @@ pub(super) struct Backup {
     pub path: String,
     pub bytes: u64,
     pub deliveries: u64,
+    #[serde(default)]
+    pub damaged: u64,
     pub took_ms: u64,
 }
 

@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 use super::clock::Clock;
+use super::fatal::Fatal;
+use super::inbox::Inbox;
 use super::snapshots::Snapshots;
 use crate::store::{BackupError, Copied, Reader, StoreError};
 use crate::time::{Millis, Mono, Timestamp};
@@ -44,6 +46,9 @@ struct Order {
 
 /// What is copied, and the clock to pace it by.
 pub(super) struct Source {
+    pub(super) fatal: Fatal,
+    /// Knows whether the store has failed: nothing is copied after that.
+    pub(super) inbox: Arc<Inbox>,
     pub(super) reader: Reader,
     pub(super) reads: Arc<Reads>,
     pub(super) clock: Clock,
@@ -56,6 +61,7 @@ pub(super) struct Source {
 pub(super) struct Backups {
     orders: Sender<Order>,
     shared: Arc<Shared>,
+    inbox: Arc<Inbox>,
 }
 
 #[derive(Default)]
@@ -74,14 +80,19 @@ impl Backups {
         let snapshots = plan.map(|plan| Snapshots::new(plan, &source.data));
         let newest = snapshots.as_ref().and_then(Snapshots::newest);
         shared.last.store(newest.map_or(0, |at| at.0), Ordering::Relaxed);
+        let inbox = Arc::clone(&source.inbox);
         let clerk = Clerk { source, snapshots, heard, shared: Arc::clone(&shared) };
         let thread = std::thread::Builder::new().name("backup".to_owned());
         thread.spawn(move || clerk.work(newest)).expect("a thread at start");
-        Arc::new(Backups { orders, shared })
+        Arc::new(Backups { orders, shared, inbox })
     }
 
-    /// Orders a copy, unless one is being made.
+    /// Orders a copy, unless one is being made, or the store has failed and the process is about
+    /// to end.
     pub(super) fn order(&self, path: PathBuf) -> Result<oneshot::Receiver<Answer>, BackupError> {
+        if self.inbox.has_failed() {
+            return Err(BackupError::Stopping);
+        }
         if !self.shared.take() {
             return Err(BackupError::Running);
         }
@@ -118,6 +129,7 @@ struct Clerk {
 
 impl Clerk {
     fn work(self, newest: Option<Timestamp>) {
+        let _guard = self.source.fatal.guard();
         let clock = &self.source.clock;
         let mut next = self.snapshots.as_ref().map(|snapshots| snapshots.first(newest, clock.now(), FIRST));
         loop {
@@ -153,17 +165,16 @@ impl Clerk {
         let made = made.and_then(|done| snapshots.publish(&path).map(|()| done));
         self.shared.busy.store(false, Ordering::Release);
         tell(&path, &made);
-        // A damaged row is there the next time too: it is no reason to copy everything so soon.
-        let wait = match made {
-            Ok(_) | Err(BackupError::Damaged { .. }) => snapshots.every(),
-            Err(_) => AGAIN.min(snapshots.every()),
-        };
+        let wait = if made.is_ok() { snapshots.every() } else { AGAIN.min(snapshots.every()) };
         Some(self.source.clock.now().mono.plus(wait))
     }
 
     /// One copy, from the look at the disk to its name. A file that cannot be read ends the process.
     fn copy(&self, path: &Path) -> Answer {
-        let Source { reader, reads, clock, data, floor } = &self.source;
+        let Source { reader, reads, clock, data, floor, fatal, inbox } = &self.source;
+        if inbox.has_failed() {
+            return Err(BackupError::Stopping);
+        }
         let begun = clock.now();
         let length = length(data);
         room(path, length, *floor)?;
@@ -177,20 +188,18 @@ impl Clerk {
                 self.shared.last.store(ended.wall.0, Ordering::Relaxed);
                 Ok((copied, ended.mono.since(begun.mono)))
             }
-            Ok(Err(BackupError::Source(error))) => unreadable(&error),
-            Ok(Err(BackupError::Damaged { problem, contradictory: true })) => {
-                unreadable(&StoreError::Contradiction(problem))
-            }
+            Ok(Err(BackupError::Source(error))) => fatal.end(&error),
+            Ok(Err(BackupError::Contradictory { problem })) => fatal.end(&StoreError::Contradiction(problem)),
             Ok(Err(error)) => Err(error),
-            Err(_) => unreadable(&StoreError::Damaged { what: "a page of the data file".to_owned() }),
+            Err(_) => fatal.end(&StoreError::Damaged { what: "a page of the data file".to_owned() }),
         }
     }
 
     /// Waits until so many bytes may have been copied, or says why to give up.
     fn pace(&self, copied: u64, length_before: u64, begun: Mono) -> Result<(), BackupError> {
-        let Source { clock, data, .. } = &self.source;
+        let Source { clock, data, inbox, .. } = &self.source;
         wait(clock, begun.plus(Millis(copied * 1_000 / BYTES_PER_SECOND)));
-        if self.shared.stopping.load(Ordering::Relaxed) {
+        if self.shared.stopping.load(Ordering::Relaxed) || inbox.has_failed() {
             return Err(BackupError::Stopping);
         }
         let grew = length(data).saturating_sub(length_before);
@@ -204,12 +213,6 @@ impl Clerk {
 #[expect(clippy::disallowed_methods, reason = "a copy must leave the disk to others; its thread is its own")]
 fn wait(clock: &Clock, until: Mono) {
     std::thread::sleep(clock.until(until));
-}
-
-/// The file is not what it was when it was opened: the process cannot go on with it.
-fn unreadable(error: &StoreError) -> ! {
-    tracing::error!(%error, "the data file cannot be read: the process ends");
-    std::process::exit(error.exit_code().into())
 }
 
 fn length(data: &Path) -> u64 {
@@ -230,7 +233,11 @@ fn tell(path: &Path, answer: &Answer) {
     let path = path.display();
     match answer {
         Ok((done, took)) => {
-            tracing::info!(%path, bytes = done.bytes, deliveries = done.deliveries, took_ms = took.0, "backup");
+            let Copied { bytes, deliveries, damaged, .. } = *done;
+            tracing::info!(%path, bytes, deliveries, damaged, took_ms = took.0, "backup");
+            if damaged > 0 {
+                tracing::warn!(damaged, "records or bodies cannot be read: they were copied as they are");
+            }
         }
         Err(error) => tracing::error!(%path, %error, "no backup"),
     }

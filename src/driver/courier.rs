@@ -13,8 +13,8 @@ use tokio::runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
 
-use super::AbortOnPanic;
 use super::clock::Clock;
+use super::fatal::Fatal;
 use super::inbox::Inbox;
 use crate::delivery::{Delivery, Lease};
 use crate::engine::command::{Dispatch, Fresh, Report};
@@ -47,10 +47,11 @@ struct Rounds {
 }
 
 /// What turns dispatches into requests: it may read the file.
-struct Desk {
+pub(super) struct Desk {
     reader: Reader,
     inbox: Arc<Inbox>,
     clock: Clock,
+    fatal: Fatal,
     endpoints: BTreeMap<DestNo, (u32, Arc<Endpoint>)>,
 }
 
@@ -67,15 +68,8 @@ struct Duty {
 }
 
 impl Courier {
-    pub(super) fn start(
-        reader: Reader,
-        sender: Arc<Sender>,
-        inbox: Arc<Inbox>,
-        clock: Clock,
-        runtime: &runtime::Handle,
-    ) -> Courier {
+    pub(super) fn start(desk: Desk, sender: Arc<Sender>, runtime: &runtime::Handle) -> Courier {
         let (errands, inbound) = unbounded_channel();
-        let desk = Desk { reader, inbox, clock, endpoints: BTreeMap::new() };
         let (tasks, cutters) = (JoinSet::new(), BTreeMap::new());
         let rounds = Rounds { desk, sender, tasks, cutters };
         runtime.spawn(rounds.run(inbound));
@@ -98,7 +92,7 @@ impl Courier {
 impl Rounds {
     /// Goes on until the engine is gone. Its tasks end with it.
     async fn run(mut self, mut errands: UnboundedReceiver<Errand>) {
-        let guard = AbortOnPanic;
+        let guard = self.desk.fatal.guard();
         while let Some(errand) = errands.recv().await {
             while let Some(ended) = self.tasks.try_join_next() {
                 if let Ok(key) = ended {
@@ -131,7 +125,7 @@ impl Rounds {
         } else {
             let mut desk = self.desk;
             let read = spawn_blocking(move || (desk.read(dispatches), desk));
-            let (letters, desk) = read.await.expect("it does not panic, and is not cut");
+            let (letters, desk) = read.await.expect("it is not cut, and what panics ends the process");
             self.desk = desk;
             letters
         };
@@ -154,6 +148,10 @@ impl Rounds {
 }
 
 impl Desk {
+    pub(super) fn new(reader: Reader, inbox: Arc<Inbox>, clock: Clock, fatal: Fatal) -> Desk {
+        Desk { reader, inbox, clock, fatal, endpoints: BTreeMap::new() }
+    }
+
     /// True when nothing needs to be read.
     fn knows_all(&self, dispatches: &[Dispatch]) -> bool {
         dispatches.iter().all(|it| it.fresh.is_some() && self.known(it).is_some())
@@ -168,7 +166,7 @@ impl Desk {
     fn read(&mut self, dispatches: Vec<Dispatch>) -> Vec<Letter> {
         match self.reader.snapshot() {
             Ok(snapshot) => self.letters(dispatches, Some(&snapshot)),
-            Err(error) => unreadable(&error),
+            Err(error) => self.fatal.end(&error),
         }
     }
 
@@ -182,7 +180,7 @@ impl Desk {
                     letters.push((request, self.duty(dispatch.lease, host)));
                 }
                 Ok(Err(instead)) => self.duty(dispatch.lease, None).end(instead),
-                Err(error) => unreadable(&error),
+                Err(error) => self.fatal.end(&error),
             }
         }
         letters
@@ -316,12 +314,6 @@ pub(super) fn endpoint(stored: &DestinationView) -> Endpoint {
         signers: Signers::of(&set.secrets),
         tls: set.tls.clone(),
     }
-}
-
-/// A file that cannot be read ends the process: what is half dead looks healthy from its cache.
-fn unreadable(error: &StoreError) -> ! {
-    tracing::error!(%error, "the data file cannot be read: the process ends");
-    std::process::exit(i32::from(error.exit_code()))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::backup::{BackedUp, Backups, Reads};
 use super::clock::Clock;
 use super::commits::{Commits, Measured};
+use super::fatal::Fatal;
 use super::inbox::{Inbox, NotTaken, Phase, Refusal};
 use super::trial::Trials;
 use crate::engine::command::{
@@ -46,6 +47,7 @@ pub struct Handle {
     pub(super) clock: Clock,
     pub(super) path: Arc<Path>,
     pub(super) backups: Arc<Backups>,
+    pub(super) fatal: Fatal,
     pub(super) reads: Arc<Reads>,
     pub(super) trials: Arc<Trials>,
     pub(super) disk: Arc<Disk>,
@@ -235,13 +237,11 @@ impl Handle {
     }
 
     /// Runs `read` on a blocking thread in one short read transaction. The closure that it is
-    /// given says when the time of a page is over. A file that cannot be read ends the process.
+    /// given says when the time of a page is over. A file that cannot be read ends the process, and
+    /// so does a panic over it.
     ///
     /// # Errors
     /// [`Unavailable::ShuttingDown`] when the file is closed.
-    ///
-    /// # Panics
-    /// When `read` does.
     pub async fn read<T, F>(&self, read: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
@@ -263,14 +263,9 @@ impl Handle {
         match done.await {
             Ok(Ok(made)) => Ok(made),
             Ok(Err(StoreError::Closed)) => Err(Unavailable::ShuttingDown),
-            Ok(Err(error)) => {
-                tracing::error!(%error, "the data file cannot be read: the process ends");
-                std::process::exit(i32::from(error.exit_code()))
-            }
-            Err(ended) => match ended.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_cancelled) => Err(Unavailable::ShuttingDown),
-            },
+            Ok(Err(error)) => self.fatal.end(&error),
+            Err(ended) if ended.is_panic() => self.fatal.end_panicked(),
+            Err(_cancelled) => Err(Unavailable::ShuttingDown),
         }
     }
 

@@ -7,6 +7,7 @@ pub mod backup;
 pub mod clock;
 mod commits;
 mod courier;
+mod fatal;
 pub mod handle;
 mod hold;
 mod inbox;
@@ -24,29 +25,18 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use crate::engine::Engine;
 use crate::sender::Sender;
 use crate::store::{Disk, Owner, StoreError};
-use crate::time::Timestamp;
+use crate::time::{Now, Timestamp};
 
 use backup::{Backups, Plan, Reads};
 use clock::Clock;
 use commits::Commits;
-use courier::Courier;
+use courier::{Courier, Desk};
+use fatal::Fatal;
 use handle::READERS;
 use inbox::Inbox;
 use trial::Trials;
 
 pub use handle::{Handle, Health, Unavailable};
-
-/// Ends the process when what owns it unwinds: the engine's thread, or a task that lives as long.
-/// There is no half of a server.
-pub(crate) struct AbortOnPanic;
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            std::process::abort();
-        }
-    }
-}
 
 /// What the engine thread looks after beside the engine.
 pub struct Custody {
@@ -56,8 +46,20 @@ pub struct Custody {
     pub disk: Disk,
     /// When this run began.
     pub run: Timestamp,
+    /// Who is told, in one sentence, why the process ends.
+    pub last_words: fn(&str),
     /// The rolling snapshots, unless there are none.
     pub backups: Option<Plan>,
+}
+
+impl Custody {
+    /// Says in the owner's note that the file is being written.
+    fn beat(&self, now: Now) {
+        let Custody { path, host, owner, run, .. } = self;
+        if let Err(error) = owner.heartbeat(path, host, *run, now.wall) {
+            tracing::warn!(%error, "owner note not written: the next open checks the whole file");
+        }
+    }
 }
 
 /// A running engine. It goes on until [`Driver::stop`] has been heard and obeyed.
@@ -80,12 +82,17 @@ pub fn start(
     clock: Clock,
     runtime: &runtime::Handle,
 ) -> (Driver, Handle) {
+    // The open took the note away: from here on a crash is ours again.
+    custody.beat(clock.now());
     let inbox = Arc::new(Inbox::default());
     let (live, picture) = watch::channel(engine.live(clock.now()));
     let committed = Arc::new(AtomicU64::new(clock.now().mono.0));
     let commits = Arc::new(Commits::default());
     let reads = Arc::new(Reads::default());
+    let fatal = Fatal::new(custody.owner.clone(), custody.last_words);
     let source = backup::Source {
+        fatal: fatal.clone(),
+        inbox: Arc::clone(&inbox),
         reader: engine.reader(),
         reads: Arc::clone(&reads),
         clock: clock.clone(),
@@ -96,6 +103,7 @@ pub fn start(
     let sender = Arc::new(sender);
     let handle = Handle {
         backups: Arc::clone(&backups),
+        fatal: fatal.clone(),
         reads,
         trials: Arc::new(Trials::new(Arc::clone(&sender))),
         inbox: Arc::clone(&inbox),
@@ -109,12 +117,13 @@ pub fn start(
         disk: custody.disk.clone().into(),
         region: engine.region().clone(),
     };
-    let courier =
-        Courier::start(engine.reader(), Arc::clone(&sender), Arc::clone(&inbox), clock.clone(), runtime);
+    let desk = Desk::new(engine.reader(), Arc::clone(&inbox), clock.clone(), fatal.clone());
+    let courier = Courier::start(desk, sender, runtime);
     let (end, ended) = oneshot::channel();
     let runtime = runtime.clone();
     let inbound = Arc::clone(&inbox);
-    let work = run::Work { inbox: inbound, courier, custody, clock, live, runtime, committed, commits };
+    let work =
+        run::Work { inbox: inbound, courier, custody, fatal, clock, live, runtime, committed, commits };
     let thread = std::thread::Builder::new().name("engine".to_owned());
     let thread = thread.spawn(move || drop(end.send(work.run(engine)))).expect("a thread at start");
     (Driver { inbox, backups, ended, thread }, handle)

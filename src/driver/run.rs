@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::runtime;
 use tokio::sync::watch;
 
+use super::Custody;
 use super::clock::Clock;
 use super::commits::Commits;
 use super::courier::Courier;
+use super::fatal::Fatal;
 use super::inbox::{Inbox, Phase, Replies};
-use super::{AbortOnPanic, Custody};
 use crate::engine::Engine;
 use crate::engine::command::{Batch, Step};
 use crate::engine::live::Live;
@@ -26,6 +27,7 @@ pub(super) struct Work {
     pub(super) inbox: Arc<Inbox>,
     pub(super) courier: Courier,
     pub(super) custody: Custody,
+    pub(super) fatal: Fatal,
     pub(super) clock: Clock,
     pub(super) live: watch::Sender<Arc<Live>>,
     pub(super) runtime: runtime::Handle,
@@ -47,13 +49,14 @@ impl Work {
     /// Steps until a stop is complete, then closes the file. An error of the store ends it at
     /// once: nothing of the failed step is answered, nor anything that comes after it.
     pub(super) fn run(self, mut engine: Engine) -> Result<(), StoreError> {
-        let guard = AbortOnPanic;
+        let guard = self.fatal.guard();
         let result = match self.serve(&mut engine) {
             Ok(()) => self.close(engine),
             Err(error) => {
                 // Not even closed: the file is not touched again, and no other open of it in this
                 // process gets its lock.
                 std::mem::forget(engine);
+                self.fatal.note(&error);
                 Err(error)
             }
         };
@@ -139,10 +142,7 @@ impl Work {
         }
         if watch.beat_at.is_none_or(|last| now.mono.since(last) >= OWNER_HEARTBEAT) {
             watch.beat_at = Some(now.mono);
-            let Custody { path, host, owner, run, .. } = &self.custody;
-            if let Err(error) = owner.heartbeat(path, host, *run, now.wall) {
-                tracing::warn!(%error, "owner note not written: the next open checks the whole file");
-            }
+            self.custody.beat(now);
         }
     }
 

@@ -289,7 +289,7 @@ impl From<BackupError> for Problem {
             | BackupError::Grew { .. }
             | BackupError::Source(_)
             | BackupError::Target(_)
-            | BackupError::Damaged { .. }
+            | BackupError::Contradictory { .. }
             | BackupError::Unreadable(_) => Code::BackupFailed,
         };
         let retry_after = (code == Code::DiskLow).then_some(DISK_RETRY_AFTER);

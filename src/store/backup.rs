@@ -31,6 +31,8 @@ pub struct Copied {
     pub path: PathBuf,
     pub bytes: u64,
     pub deliveries: u64,
+    /// Records and bodies that cannot be read: they were copied as they are.
+    pub damaged: u64,
 }
 
 /// Why there is no backup.
@@ -54,13 +56,9 @@ pub enum BackupError {
     /// The copy cannot be written.
     #[error("the copy cannot be written: {0}")]
     Target(StoreError),
-    /// The copy is what the source is: damaged.
+    /// Rows are missing or contradict each other, as in the source: a server must not go on with it.
     #[error("the data file is damaged ({problem}): stop, and see what duehook verify says of it")]
-    Damaged {
-        problem: String,
-        /// Rows are missing or contradict each other: a server must not go on with the file.
-        contradictory: bool,
-    },
+    Contradictory { problem: String },
     #[error("the copy could not be read back: {0}")]
     Unreadable(OpenError),
 }
@@ -124,17 +122,18 @@ pub const PART: &str = ".part";
 /// Reads the copy back, syncs it, and gives it its name.
 fn finish(part: &Path, path: &Path) -> Result<Copied, BackupError> {
     let io = |error| BackupError::Io { path: path.to_owned(), error };
-    let (_, found) = inspect::read(part, None).map_err(BackupError::Unreadable)?;
-    if let Some(problem) = found.problems.first() {
-        let contradictory = found.is_contradictory();
-        return Err(BackupError::Damaged { problem: problem.clone(), contradictory });
+    let read = inspect::read(part, None, inspect::SERVING_CACHE, |_| {});
+    let (_, found) = read.map_err(BackupError::Unreadable)?;
+    if let Some(problem) = found.contradiction {
+        return Err(BackupError::Contradictory { problem });
     }
     let file = File::open(part).map_err(io)?;
     file.sync_all().map_err(io)?;
     let bytes = file.metadata().map_err(io)?.len();
     rename_new(part, path).map_err(io)?;
     open::sync_folder(path).map_err(io)?;
-    Ok(Copied { path: path.to_owned(), bytes, deliveries: found.deliveries })
+    let (deliveries, damaged) = (found.deliveries, found.damaged);
+    Ok(Copied { path: path.to_owned(), bytes, deliveries, damaged })
 }
 
 /// Renames a file to a name that nothing has.

@@ -1,16 +1,21 @@
 //! The consistency check that tests, the simulation and an inspected open share: every record
 //! can be read, and every index row is there exactly when a record says so.
+//!
+//! What is wrong is of two kinds. A *contradiction*: rows are missing or do not agree, so that more
+//! may be hidden, and a server must not use the file. *Damage*: a record, a body or a value fails
+//! its checksum; it is quarantined when it is its turn and hides nothing else.
 
 mod directory;
 
-use redb::ReadableTableMetadata;
+use redb::{ReadableTable, ReadableTableMetadata};
 
 use super::record;
-use super::rows::{key_row, part_key, parts};
+use super::rows::{due_value, key_row, part_key, parts};
 use super::{Snapshot, StoreError};
 use crate::delivery::{Delivery, Source, State};
 use crate::model::DeliveryId;
 use crate::outcome::Ending;
+use crate::time::Timestamp;
 
 /// Problems that are named; a file with more is as bad as one with these.
 const MAX_PROBLEMS: usize = 20;
@@ -31,19 +36,12 @@ pub struct Checked {
     pub body_bytes: u64,
     /// Each a sentence, the first twenty; empty when the file is whole.
     pub problems: Vec<String>,
-    /// How many there are in all.
+    /// Contradictions in all.
     pub wrong: u64,
-    /// Those of them that are a record or a body that fails its checksum: it is quarantined when it
-    /// is its turn, and hides nothing else.
-    pub unreadable: u64,
-}
-
-impl Checked {
-    /// True when rows are missing or contradict each other: what is there may be hidden.
-    #[must_use]
-    pub fn is_contradictory(&self) -> bool {
-        self.wrong > self.unreadable
-    }
+    /// The first of them.
+    pub contradiction: Option<String>,
+    /// Damage in all, without what is known as quarantined.
+    pub damaged: u64,
 }
 
 /// Walks every record and every index of a snapshot.
@@ -56,6 +54,7 @@ pub fn check(file: &Snapshot) -> Result<Checked, StoreError> {
         let (id, value) = row?;
         walk.record(DeliveryId(id.value()), value.value())?;
     }
+    walk.lost()?;
     walk.counts()?;
     walk.directory()?;
     walk.found.quarantined = file.tables.quarantine.len()?;
@@ -63,15 +62,16 @@ pub fn check(file: &Snapshot) -> Result<Checked, StoreError> {
 }
 
 /// Index rows that the records call for.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Rows {
     due: u64,
     leases: u64,
     ends: u64,
     finished: u64,
-    keys: u64,
     parts: u64,
     quarantine: u64,
+    /// Records that cannot be read: what more they call for is not known.
+    unread: u64,
 }
 
 struct Walk<'a> {
@@ -88,26 +88,45 @@ impl Walk<'_> {
         };
         match it.state {
             State::Waiting { .. } => self.waiting(&it)?,
-            State::Terminal { outcome, step, .. } => self.terminal(&it, outcome, step)?,
+            State::Terminal { outcome, at, step } => self.terminal(&it, outcome, at, step)?,
         }
         self.key(&it)?;
         self.body(&it)
     }
 
-    /// A record that cannot be read is no contradiction when it was put in quarantine.
+    /// A record that cannot be read: nothing new when it was put in quarantine.
     fn damaged(&mut self, id: DeliveryId) -> Result<(), StoreError> {
         let known = self.file.tables.quarantine.get(id.0)?.is_some();
         self.rows.quarantine += u64::from(known);
-        self.found.unreadable += u64::from(!known);
-        self.demand(known, || format!("the record of {id} cannot be read"));
+        self.rows.unread += 1;
+        self.rows.parts += self.parts_of(id)?;
+        self.spare(known, || format!("the record of {id} cannot be read"));
         Ok(())
+    }
+
+    /// What was quarantined because its record was not there at all.
+    fn lost(&mut self) -> Result<(), StoreError> {
+        for row in self.file.tables.quarantine.iter()? {
+            let id = DeliveryId(row?.0.value());
+            if self.file.tables.deliveries.get(id.0)?.is_none() {
+                self.rows.quarantine += 1;
+                self.rows.unread += 1;
+                self.rows.parts += self.parts_of(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn parts_of(&self, id: DeliveryId) -> Result<u64, StoreError> {
+        Ok(self.file.tables.payloads.range((id.0, 0)..=(id.0, u16::MAX))?.count() as u64)
     }
 
     fn waiting(&mut self, it: &Delivery) -> Result<(), StoreError> {
         let State::Waiting { due, lane, .. } = it.state else { return Ok(()) };
         let tables = &self.file.tables;
         let row = (it.destination.0, lane.0, due.0, it.id.0);
-        let due_row = tables.due.get(row)?.is_some();
+        let value = tables.due.get(row)?.map(|value| value.value());
+        let due_row = value.is_some();
         let lease = tables.leases.get(it.id.0)?.is_some();
         let end = tables.ends.get((it.expires_at.0, it.id.0))?.is_some();
         self.rows.due += u64::from(due_row);
@@ -116,19 +135,30 @@ impl Walk<'_> {
         self.found.waiting += u64::from(due_row);
         self.found.leased += u64::from(lease);
         let id = it.id;
+        let agrees = value.is_none_or(|value| value == due_value(it));
+        self.spare(agrees, || format!("the due row of {id} does not say what its record says"));
         self.demand(due_row != lease, || format!("{id} has due row {due_row} and lease {lease}"));
         self.demand(end || lease, || format!("{id} waits without a row in ends"));
         Ok(())
     }
 
-    fn terminal(&mut self, it: &Delivery, outcome: Ending, step: u64) -> Result<(), StoreError> {
+    fn terminal(
+        &mut self,
+        it: &Delivery,
+        outcome: Ending,
+        at: Timestamp,
+        step: u64,
+    ) -> Result<(), StoreError> {
         self.found.terminal += 1;
         let tables = &self.file.tables;
-        let finished = tables.finished.get((step, it.id.0))?.is_some();
+        let ended = tables.finished.get((step, it.id.0))?.map(|at| at.value());
+        let finished = ended.is_some();
         let quarantined = tables.quarantine.get(it.id.0)?.is_some();
         self.rows.finished += u64::from(finished);
         self.rows.quarantine += u64::from(quarantined);
         let id = it.id;
+        let agrees = ended.is_none_or(|ended| ended == at.0);
+        self.spare(agrees, || format!("{id} ended at another time than its row in finished says"));
         self.demand(finished, || format!("{id} ended without a row in finished"));
         self.demand(quarantined == (outcome == Ending::Quarantined), || {
             format!("{id} ended as {} and its quarantine row is {quarantined}", outcome.as_str())
@@ -140,7 +170,6 @@ impl Walk<'_> {
         let Some(key) = &it.key else { return Ok(()) };
         let row = self.file.tables.keys.get(&*key_row(it.tenant, key, it.destination))?;
         let right = row.is_some_and(|row| row.value() == it.id.0);
-        self.rows.keys += 1;
         let id = it.id;
         self.demand(right, || format!("the key of {id} does not lead to it"));
         Ok(())
@@ -160,54 +189,55 @@ impl Walk<'_> {
             let whole = matches!(part, Some(Ok(_)));
             self.found.body_bytes += part.and_then(Result::ok).map_or(0, |part| part.len() as u64);
             let id = it.id;
-            self.found.unreadable += u64::from(!(whole || excused));
-            self.demand(whole || excused, || format!("part {n} of the body of {id} is missing or damaged"));
+            self.spare(whole || excused, || format!("part {n} of the body of {id} is missing or damaged"));
         }
         Ok(())
     }
 
-    /// No index has a row that no record calls for.
+    /// No index has a row that no record calls for. A key that leads to nothing is free: it is what
+    /// a damaged record left behind.
     fn counts(&mut self) -> Result<(), StoreError> {
         let tables = &self.file.tables;
-        let rows = &self.rows;
+        let Rows { due, leases, ends, finished, parts, quarantine, unread } = self.rows;
         let counts = [
-            ("due", tables.due.len()?, rows.due),
-            ("leases", tables.leases.len()?, rows.leases),
-            ("ends", tables.ends.len()?, rows.ends),
-            ("finished", tables.finished.len()?, rows.finished),
-            ("keys", tables.keys.len()?, rows.keys),
-            ("payloads", tables.payloads.len()?, rows.parts),
-            ("quarantine", tables.quarantine.len()?, rows.quarantine),
+            ("due", tables.due.len()?, due..=due + unread),
+            ("leases", tables.leases.len()?, leases..=leases + unread),
+            ("ends", tables.ends.len()?, ends..=ends + unread),
+            ("finished", tables.finished.len()?, finished..=finished + unread),
+            ("payloads", tables.payloads.len()?, parts..=parts),
+            ("quarantine", tables.quarantine.len()?, quarantine..=quarantine),
         ];
-        let readable = self.found.problems.is_empty() && self.damaged_records()? == 0;
-        for (name, there, called_for) in counts.into_iter().filter(|_| readable) {
-            // A key that leads to nothing is free: it is what a damaged record left behind.
-            self.found.unreadable += u64::from(name == "keys" && there > called_for);
-            self.demand(there == called_for, || {
-                format!("{name} has {there} rows where the records call for {called_for}")
+        let agree = self.found.contradiction.is_none();
+        for (name, there, called_for) in counts.into_iter().filter(|_| agree) {
+            self.demand(called_for.contains(&there), || {
+                format!("{name} has {there} rows where the records call for {}", called_for.start())
             });
         }
         Ok(())
     }
 
-    /// Records in quarantine that cannot be read: what they call for is not known.
-    fn damaged_records(&self) -> Result<u64, StoreError> {
-        let mut sum = 0;
-        for row in self.file.tables.quarantine.range::<u128>(..)? {
-            let id = DeliveryId(row?.0.value());
-            let value = self.file.tables.deliveries.get(id.0)?;
-            sum += u64::from(value.is_none_or(|value| record::decode_delivery(id, value.value()).is_err()));
-        }
-        Ok(sum)
-    }
-
+    /// Where it does not hold, rows contradict each other.
     fn demand(&mut self, holds: bool, says: impl FnOnce() -> String) {
         if holds {
             return;
         }
         self.found.wrong += 1;
+        let says = says();
+        self.found.contradiction.get_or_insert_with(|| says.clone());
+        self.name(says);
+    }
+
+    /// Where it does not hold, something is damaged that hides nothing else.
+    fn spare(&mut self, holds: bool, says: impl FnOnce() -> String) {
+        if !holds {
+            self.found.damaged += 1;
+            self.name(says());
+        }
+    }
+
+    fn name(&mut self, problem: String) {
         if self.found.problems.len() < MAX_PROBLEMS {
-            self.found.problems.push(says());
+            self.found.problems.push(problem);
         }
     }
 }

@@ -15,22 +15,29 @@ use redb::backends::FileBackend;
 use redb::{BackendError, Builder, Database, ReadableDatabase, StorageBackend};
 
 use super::check::{self, Checked};
-use super::open::{OpenError, Stamp, from_redb};
-use super::tables::ReadTables;
+use super::open::{CACHE_BYTES, OpenError, Stamp, from_redb};
+use super::progress::{Meter, Told};
+use super::tables::{Meta, ReadTables};
 use super::{Snapshot, StoreError};
 use crate::model::Name;
 
+/// Pages kept in RAM when a copy is read back in a process that serves.
+pub(super) const SERVING_CACHE: usize = 32 << 20;
 /// Writes are kept in pieces of this size.
 const PIECE: u64 = 4096;
 
 /// Checks the whole file: every page, then format and region, then every record and index row.
+/// What is damaged and hides nothing else is no reason to refuse: a backup may have it too.
 ///
 /// # Errors
 /// [`OpenError`] says what is wrong with it.
-pub(super) fn look(path: &Path, region: &Name) -> Result<(), OpenError> {
-    let (_, found) = read(path, Some(region))?;
-    match found.problems.first() {
-        None => Ok(()),
+pub(super) fn look(path: &Path, region: &Name, told: Told) -> Result<Stamp, OpenError> {
+    let (stamp, found) = read(path, Some(region), CACHE_BYTES, told)?;
+    if found.damaged > 0 {
+        tracing::warn!(damaged = found.damaged, "records or bodies cannot be read: they are never sent");
+    }
+    match found.contradiction {
+        None => Ok(stamp),
         Some(problem) => {
             let problem = format!("is damaged ({problem}): restore the newest backup");
             Err(OpenError::NotOurs { path: path.to_owned(), problem })
@@ -39,15 +46,19 @@ pub(super) fn look(path: &Path, region: &Name) -> Result<(), OpenError> {
 }
 
 /// Reads the whole file: its stamp, and what is in it. A region that is named must be its own.
-/// A file that makes redb panic is a corrupt one.
+/// A file that makes redb panic is a corrupt one. Of one of an older format only the pages are read.
 ///
 /// # Errors
 /// [`OpenError`] when there is no reading it.
-pub(super) fn read(path: &Path, region: Option<&Name>) -> Result<(Stamp, Checked), OpenError> {
+pub(super) fn read(
+    path: &Path,
+    region: Option<&Name>,
+    cache: usize,
+    told: Told,
+) -> Result<(Stamp, Checked), OpenError> {
     let reading = std::panic::AssertUnwindSafe(|| {
-        let (snapshot, database) = whole(path)?;
-        let found = inside(path, region, &snapshot);
-        drop(snapshot);
+        let database = whole(path, cache, told)?;
+        let found = inside(path, region, &database);
         drop(database);
         found
     });
@@ -58,35 +69,54 @@ pub(super) fn read(path: &Path, region: Option<&Name>) -> Result<(Stamp, Checked
 }
 
 /// What a duehook file must have in it, over pages that are as they were written.
-fn inside(path: &Path, region: Option<&Name>, snapshot: &Snapshot) -> Result<(Stamp, Checked), OpenError> {
-    let stamp = Stamp::from(|word| super::tables::meta(&snapshot.tables.meta, word))?;
-    if !stamp.is_stamped() {
+fn inside(path: &Path, region: Option<&Name>, database: &Database) -> Result<(Stamp, Checked), OpenError> {
+    let foreign = |_| {
         let problem = "is not a duehook file".to_owned();
-        return Err(OpenError::NotOurs { path: path.to_owned(), problem });
+        OpenError::NotOurs { path: path.to_owned(), problem }
+    };
+    let txn = database.begin_read().map_err(StoreError::from)?;
+    let meta = ReadTables::meta(&txn).map_err(foreign)?;
+    let stamp = Stamp::from(|word| super::tables::meta(&meta, word))?;
+    if !stamp.is_stamped() {
+        return Err(foreign(StoreError::Closed));
     }
-    if let Some(refusal) = stamp.newer().or_else(|| region.and_then(|region| stamp.refusal(region))) {
+    let refusal = stamp.newer().or_else(|| region.and_then(|region| stamp.refusal(region)));
+    if let Some(refusal) = refusal.or_else(|| region.and_then(|_| stamp.stranded())) {
         return Err(refusal);
     }
-    let found = check::check(snapshot)?;
+    if stamp.is_older() {
+        return Ok((stamp, Checked::default()));
+    }
+    ReadTables::open(&txn).map_err(foreign)?;
+    let found = check::check(&Snapshot::new(&txn)?)?;
     Ok((stamp, found))
 }
 
-/// A snapshot of the file, after redb's check of every page. It can be read as long as its
-/// database is there.
-fn whole(path: &Path) -> Result<(Snapshot, Database), OpenError> {
+/// The file, after redb's check of every page.
+fn whole(path: &Path, cache: usize, told: Told) -> Result<Database, OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
     // The lock that shows whether another process has it needs a file that could be written.
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
-    let backend = Overlay::new(file).map_err(|error| from_redb(path, error))?;
+    let meter = Meter::new(told, file.metadata().map_err(io)?.len());
+    let backend = Overlay::new(file, meter.clone()).map_err(|error| from_redb(path, error))?;
     let mut builder = Builder::new();
-    let builder = builder.set_cache_size(super::open::CACHE_BYTES).set_check_integrity_on_open(true);
+    let builder = builder.set_cache_size(cache).set_check_integrity_on_open(true);
     let database = builder.create_with_backend(backend).map_err(|error| from_redb(path, error))?;
-    let txn = database.begin_read().map_err(StoreError::from)?;
-    ReadTables::open(&txn).map_err(|_| OpenError::NotOurs {
-        path: path.to_owned(),
-        problem: "is not a duehook file".to_owned(),
-    })?;
-    Ok((Snapshot::new(&txn)?, database))
+    meter.pages_end();
+    Ok(database)
+}
+
+/// The region that the file is stamped with, if so much of it can be read.
+pub(super) fn region(path: &Path) -> Option<String> {
+    let reading = std::panic::AssertUnwindSafe(|| {
+        let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
+        let backend = Overlay::new(file, Meter::new(|_| {}, 0)).ok()?;
+        let database = Builder::new().set_cache_size(SERVING_CACHE).create_with_backend(backend).ok()?;
+        let meta = ReadTables::meta(&database.begin_read().ok()?).ok()?;
+        let region = super::tables::meta(&meta, Meta::Region).ok()??;
+        String::from_utf8(region).ok()
+    });
+    std::panic::catch_unwind(reading).unwrap_or(None)
 }
 
 /// True when a process has the file open as a database.
@@ -112,6 +142,7 @@ pub(super) fn is_in_use(path: &Path) -> Result<bool, OpenError> {
 struct Overlay {
     file: FileBackend,
     above: Mutex<Above>,
+    meter: Meter,
 }
 
 #[derive(Debug)]
@@ -122,10 +153,10 @@ struct Above {
 }
 
 impl Overlay {
-    fn new(file: File) -> Result<Overlay, redb::DatabaseError> {
+    fn new(file: File, meter: Meter) -> Result<Overlay, redb::DatabaseError> {
         let file = FileBackend::new(file)?;
         let len = file.len().map_err(|error| redb::DatabaseError::Storage(redb::StorageError::Io(error)))?;
-        Ok(Overlay { file, above: Mutex::new(Above { len, pieces: BTreeMap::new() }) })
+        Ok(Overlay { file, above: Mutex::new(Above { len, pieces: BTreeMap::new() }), meter })
     }
 
     fn above(&self) -> std::sync::MutexGuard<'_, Above> {
@@ -170,6 +201,7 @@ impl StorageBackend for Overlay {
         if offset + out.len() as u64 > above.len {
             return Err(Error::new(ErrorKind::UnexpectedEof, "it ends too early"));
         }
+        self.meter.count(out.len() as u64);
         let mut done = 0;
         for (number, from, count) in pieces(offset, out.len()) {
             let piece = self.piece(&above, number)?;

@@ -66,5 +66,6 @@ impl Snapshot {
 /// True when the record still says what the index row said that the lease was made from.
 fn claimed_from(it: &Delivery, lease: &Lease) -> bool {
     let State::Waiting { due, lane, .. } = it.state else { return false };
-    it.destination == lease.destination && due == lease.due && lane == lease.lane
+    let numbered = lease.attempt == it.attempts.saturating_add(1);
+    it.destination == lease.destination && due == lease.due && lane == lease.lane && numbered
 }

@@ -13,8 +13,10 @@ mod inspect;
 mod inventory;
 mod list;
 mod load;
+mod migrate;
 pub mod open;
 mod owner;
+mod progress;
 mod read;
 pub mod record;
 mod restore;
@@ -26,7 +28,7 @@ mod write;
 
 use std::sync::{Arc, Weak};
 
-use redb::{Database, Durability, ReadableDatabase};
+use redb::{Database, Durability, ReadTransaction, ReadableDatabase, WriteTransaction};
 
 use crate::model::{MAX_CLASSES, Name};
 use crate::time::Timestamp;
@@ -40,6 +42,7 @@ pub use list::{Between, Cursor, Filter, Order, Page, Shown};
 pub use load::{Body, Loaded};
 pub use open::{OpenError, Opened, Opening, RunNote, open};
 pub use owner::{HEARTBEAT as OWNER_HEARTBEAT, Owner};
+pub use progress::{Pass, Progress};
 pub use read::{DeliveryView, DestinationView, Snapshot};
 pub(crate) use record::StoredDestination;
 pub use restore::{compact, restore};
@@ -151,10 +154,7 @@ impl Store {
         commit: Commit,
         work: impl FnOnce(&mut Writing<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut txn = self.db.begin_write()?;
-        txn.set_durability(Durability::Immediate)?;
-        txn.set_two_phase_commit(true);
-        txn.set_quick_repair(commit == Commit::QuickRepair);
+        let txn = self.begin(commit)?;
         let mut writing = Writing::new(tables::Tables::open(&txn)?);
         let made = work(&mut writing)?;
         let wrote = writing.has_written();
@@ -165,6 +165,29 @@ impl Store {
             txn.abort()?
         }
         Ok(made)
+    }
+
+    fn begin(&self, commit: Commit) -> Result<WriteTransaction, StoreError> {
+        let mut txn = self.db.begin_write()?;
+        txn.set_durability(Durability::Immediate)?;
+        txn.set_two_phase_commit(true);
+        txn.set_quick_repair(commit == Commit::QuickRepair);
+        Ok(txn)
+    }
+
+    /// Runs `work` over the bare tables of a file that may be of another format, in one commit.
+    fn convert(
+        &self,
+        work: impl FnOnce(&WriteTransaction) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let txn = self.begin(Commit::QuickRepair)?;
+        work(&txn)?;
+        Ok(txn.commit()?)
+    }
+
+    /// Reads the bare tables of a file that may be of another format.
+    fn look(&self, work: impl FnOnce(&ReadTransaction) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        work(&self.db.begin_read()?)
     }
 
     /// Says in the file that this run ends as it should.

@@ -1,8 +1,9 @@
 //! Opening the file: create it, or recognise it as ours, or look at it without changing a byte.
 //!
-//! *Ours* is a file that this host left there or crashed with (`owner`); it is opened
-//! as it is. Anything else is inspected first (`inspect`): a copy made while its server
-//! ran can look whole and be garbage.
+//! *Ours* is a file that this host left there or crashed with (`owner`); it is opened as it is.
+//! Anything else is inspected first (`inspect`): a copy made while its server ran can look whole
+//! and be garbage. So is a small one that we crashed with: a copy put over it within seconds
+//! cannot be told from it, and the look is over before anybody waits for it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -12,9 +13,10 @@ use std::path::{Path, PathBuf};
 use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
 
-use super::owner::Owner;
+use super::owner::{Left, Owner};
+use super::progress::{Pass, Progress, Told};
 use super::tables::Meta;
-use super::{Claims, Commit, Store, StoreError, claims, inspect};
+use super::{Claims, Commit, Store, StoreError, claims, inspect, migrate};
 use crate::model::class::FIRST_CLASSES;
 use crate::model::{ClassNo, Name};
 use crate::time::{Millis, Timestamp};
@@ -25,6 +27,8 @@ pub const FORMAT: u32 = 1;
 pub const CACHE_BYTES: usize = 128 << 20;
 /// A death this soon after a start counts towards a crash loop (DESIGN.md).
 pub const CRASH_WINDOW: Millis = Millis(60_000);
+/// What we crashed with is looked at when it is smaller: the look takes less than half a second.
+pub const LOOK_BELOW: u64 = 64 << 20;
 /// The region that may be renamed: the one a file gets when none was set.
 pub const UNSET_REGION: &str = "local";
 /// What a redb file begins with.
@@ -71,6 +75,10 @@ pub enum OpenError {
     OtherRegion { file: String, asked: Name },
     #[error("the file has format {found}, this program knows {FORMAT}; use a newer duehook")]
     NewerFormat { found: u32 },
+    #[error(
+        "the file has format {found}, from which this program knows no way to {FORMAT}: start an older duehook on it first; nothing was changed"
+    )]
+    NoWay { found: u32 },
     #[error("{path}: {error}")]
     Io { path: PathBuf, error: std::io::Error },
     #[error(transparent)]
@@ -84,34 +92,54 @@ impl OpenError {
         match self {
             OpenError::Store(error) => error.exit_code(),
             OpenError::InUse { .. } | OpenError::Io { .. } => 75,
-            OpenError::NotOurs { .. } | OpenError::OtherRegion { .. } | OpenError::NewerFormat { .. } => 78,
+            OpenError::NotOurs { .. }
+            | OpenError::OtherRegion { .. }
+            | OpenError::NewerFormat { .. }
+            | OpenError::NoWay { .. } => 78,
         }
     }
 }
 
-/// Opens the file at `path`, or makes it where there is none. `progress` hears how far a walk
-/// of the file has come, from 0 to 1.
+/// Opens the file at `path`, or makes it where there is none. `told` hears how far a walk of the
+/// file has come. The owner's note is gone after it, until the first heartbeat.
 ///
 /// # Errors
 /// [`OpenError`]; a file that is refused has not been changed.
-pub fn open(path: &Path, host: &str, opening: &Opening<'_>, progress: fn(f64)) -> Result<Opened, OpenError> {
+pub fn open(path: &Path, host: &str, opening: &Opening<'_>, told: Told) -> Result<Opened, OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
-    match fs::symlink_metadata(path) {
+    let length = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return create(path, host, opening),
         about => {
             let about = about.map_err(io)?;
             private(path, &about)?;
             admit(path, &about)?;
+            about.len()
+        }
+    };
+    let owner = Owner::beside(path, opening.region);
+    let left = owner.left(path, host);
+    if left == Some(Left::Closed) || left == Some(Left::Crashed) && length >= LOOK_BELOW {
+        if inspect::is_in_use(path)? {
+            return Err(OpenError::InUse { path: path.to_owned() });
+        }
+    } else {
+        match left {
+            None => {
+                tracing::info!(path = %path.display(), "not as this host left it: checking the whole file first")
+            }
+            Some(_) => tracing::info!(path = %path.display(), "not closed, and small: checking it first"),
+        }
+        let stamp = inspect::look(path, opening.region, told)?;
+        if stamp.is_older() {
+            let kept = migrate::keep(path, env!("CARGO_PKG_VERSION"))?;
+            tracing::info!(path = %kept.display(), "kept as it was, for an older duehook");
         }
     }
-    let owner = Owner::beside(path, opening.region);
-    if !owner.is_ours(path, host) {
-        tracing::info!(path = %path.display(), "not as this host left it: checking the whole file first");
-        inspect::look(path, opening.region)?;
-    }
+    // Whatever this open dies of, the next one looks at the file first.
+    owner.take().map_err(io)?;
     let database = Builder::new()
         .set_cache_size(CACHE_BYTES)
-        .set_repair_callback(move |session| progress(session.progress()))
+        .set_repair_callback(move |session| told(Progress::share(Pass::Repair, session.progress(), length)))
         .open(path)
         .map_err(|error| from_redb(path, error))?;
     begin(database, Some(host), opening)
@@ -202,6 +230,7 @@ fn is_about_content(error: &std::io::Error) -> bool {
 /// The first commit of a run: stamps a new file, checks an old one, and counts the start.
 fn begin(database: Database, host: Option<&str>, opening: &Opening<'_>) -> Result<Opened, OpenError> {
     let mut store = Store::new(database, opening.region.clone());
+    migrate::run(&store, migrate::STEPS, FORMAT)?;
     let stamp = store.write(Commit::QuickRepair, |file| {
         let mut stamp = Stamp::read(file)?;
         if stamp.refusal(opening.region).is_none() {
@@ -274,6 +303,18 @@ impl Stamp {
     pub(super) fn newer(&self) -> Option<OpenError> {
         let found = self.format.filter(|found| *found > FORMAT)?;
         Some(OpenError::NewerFormat { found })
+    }
+
+    /// True when it has to be brought to this format, before its records can be read.
+    pub(super) fn is_older(&self) -> bool {
+        self.format.is_some_and(|format| format < FORMAT)
+    }
+
+    /// The refusal of a file that no step leads on.
+    pub(super) fn stranded(&self) -> Option<OpenError> {
+        let found = self.format.filter(|_| self.is_older())?;
+        let known = migrate::STEPS.iter().any(|step| step.from == found);
+        (!known).then_some(OpenError::NoWay { found })
     }
 
     pub(super) fn is_stamped(&self) -> bool {

@@ -5,10 +5,15 @@
 //! over the file keeps the inode but not the time of change. Losing the note costs one check.
 //! Region and format must agree too: a plain open changes the file, and one that is to be
 //! refused must not be changed.
+//!
+//! An open takes the note away and the first heartbeat writes it again: what does not live that
+//! long, whatever it dies of, is looked at the next time. So is a file that was found to be
+//! damaged ([`Owner::distrust`]).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +31,8 @@ pub const HEARTBEAT: Millis = Millis(2_000);
 pub struct Owner {
     note: PathBuf,
     region: Name,
+    /// False once the file is not to be trusted: no thread writes the note again.
+    trusted: Arc<Mutex<bool>>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,23 +55,64 @@ enum Last {
     Alive { at_ms: u64 },
 }
 
+/// How a file was left that is ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Not changed since.
+    Closed,
+    /// Last changed while its server lived, or so soon after that it cannot be told apart.
+    Crashed,
+}
+
 impl Owner {
     /// The note beside the file at `path`, for a server of `region`.
     #[must_use]
     pub fn beside(path: &Path, region: &Name) -> Owner {
-        let mut note = path.as_os_str().to_owned();
-        note.push(".owner");
-        Owner { note: note.into(), region: region.clone() }
+        Owner { note: note_beside(path), region: region.clone(), trusted: Arc::new(Mutex::new(true)) }
     }
 
-    /// True when the file at `path` is as `host` left it, serving the same region.
+    /// How `host` left the file at `path`, serving the same region; None when it did not.
     #[must_use]
-    pub fn is_ours(&self, path: &Path, host: &str) -> bool {
+    pub fn left(&self, path: &Path, host: &str) -> Option<Left> {
         let note = fs::read(&self.note).ok().and_then(|text| serde_json::from_slice::<Note>(&text).ok());
-        let (Some(note), Ok(file)) = (note, fs::metadata(path)) else { return false };
+        let (note, file) = (note?, fs::metadata(path).ok()?);
         let same = note.host == host && note.device == file.dev() && note.inode == file.ino();
         let ours = note.region == self.region.as_str() && note.format == FORMAT;
-        same && ours && agrees(note.last, file.len(), ctime_ns(&file))
+        let agrees = agrees(note.last, file.len(), ctime_ns(&file));
+        (same && ours && agrees).then_some(match note.last {
+            Last::Closed { .. } => Left::Closed,
+            Last::Alive { .. } => Left::Crashed,
+        })
+    }
+
+    /// Takes the note away: whoever opens the file before there is another looks at all of it.
+    ///
+    /// # Errors
+    /// Any error of the file system but that there is none.
+    pub fn take(&self) -> std::io::Result<()> {
+        match fs::remove_file(&self.note) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Takes the note away for good: the process is about to end, because what stands in the file
+    /// cannot be right. No heartbeat that comes after it makes the file ours again.
+    pub fn distrust(&self) {
+        *self.trust() = false;
+        if let Err(error) = self.take() {
+            tracing::error!(%error, "owner note not removed: run duehook verify before the next start");
+        }
+    }
+
+    fn trust(&self) -> MutexGuard<'_, bool> {
+        self.trusted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The region that the note names, of a file that cannot be asked itself.
+    pub(super) fn region_beside(path: &Path) -> Option<String> {
+        let note = fs::read(note_beside(path)).ok()?;
+        Some(serde_json::from_slice::<Note>(&note).ok()?.region)
     }
 
     /// Says that the file is open and was changed no later than a little after `now`.
@@ -90,6 +138,10 @@ impl Owner {
         run: Timestamp,
         last: impl FnOnce(&fs::Metadata) -> Last,
     ) -> std::io::Result<()> {
+        let trusted = self.trust();
+        if !*trusted {
+            return Ok(());
+        }
         let file = fs::metadata(path)?;
         let (device, inode) = (file.dev(), file.ino());
         let (host, region) = (host.to_owned(), self.region.to_string());
@@ -99,6 +151,12 @@ impl Owner {
         fs::write(&new, serde_json::to_vec(&note)?)?;
         fs::rename(&new, &self.note)
     }
+}
+
+fn note_beside(path: &Path) -> PathBuf {
+    let mut note = path.as_os_str().to_owned();
+    note.push(".owner");
+    note.into()
 }
 
 fn ctime_ns(file: &fs::Metadata) -> i128 {
@@ -129,5 +187,26 @@ mod tests {
         check(alive, 99, 4_000, true);
         check(alive, 99, 10_000, true);
         check(alive, 99, 10_001, false);
+    }
+
+    #[test]
+    fn what_is_not_trusted_is_not_ours_whoever_beats_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.redb");
+        fs::write(&path, "x").unwrap();
+        let owner = Owner::beside(&path, &"eu".parse().unwrap());
+        let beat =
+            |owner: &Owner| owner.heartbeat(&path, "h", Timestamp(1), Timestamp(u64::MAX / 2)).unwrap();
+        beat(&owner);
+        assert_eq!(owner.left(&path, "h"), Some(Left::Crashed));
+        assert_eq!(Owner::region_beside(&path).as_deref(), Some("eu"));
+        owner.take().unwrap();
+        assert_eq!(owner.left(&path, "h"), None);
+        beat(&owner);
+        assert_eq!(owner.left(&path, "h"), Some(Left::Crashed));
+        owner.clone().distrust();
+        beat(&owner);
+        owner.closed(&path, "h", Timestamp(1)).unwrap();
+        assert!(owner.left(&path, "h").is_none() && Owner::region_beside(&path).is_none());
     }
 }

@@ -10,7 +10,7 @@ use redb::{Builder, CompactionError, Database};
 use super::rows::name_of;
 use super::tables::Meta;
 use super::verify::{Verified, verify};
-use super::{Claims, Commit, OpenError, Store, inspect, open};
+use super::{Claims, Commit, OpenError, Owner, Store, inspect, open};
 
 /// Passes of redb's compaction: each halves what is left, and it says when nothing is.
 const MAX_PASSES: usize = 8;
@@ -22,8 +22,8 @@ const MAX_PASSES: usize = 8;
 /// [`OpenError`]; `data` is then as it was.
 pub fn restore(backup: &Path, data: &Path) -> Result<Verified, OpenError> {
     let verified = whole(backup)?;
-    if fs::symlink_metadata(data).is_ok() && inspect::is_in_use(data)? {
-        return Err(OpenError::InUse { path: data.to_owned() });
+    if fs::symlink_metadata(data).is_ok() {
+        may_be_replaced(data, &verified)?;
     }
     let part = beside(data);
     let installed = copy(backup, &part)
@@ -34,6 +34,24 @@ pub fn restore(backup: &Path, data: &Path) -> Result<Verified, OpenError> {
         drop(fs::remove_file(&part));
     }
     installed.map(|()| verified)
+}
+
+/// Refuses what a server has open, and what a server of another region would lose. A file that
+/// cannot say what it is may have a note beside it that does.
+fn may_be_replaced(data: &Path, backup: &Verified) -> Result<(), OpenError> {
+    if inspect::is_in_use(data)? {
+        return Err(OpenError::InUse { path: data.to_owned() });
+    }
+    let unset = |region: &str| region == open::UNSET_REGION || region.is_empty();
+    let there = inspect::region(data).or_else(|| Owner::region_beside(data)).unwrap_or_default();
+    if unset(&there) || unset(&backup.region) || there == backup.region {
+        return Ok(());
+    }
+    let problem = format!(
+        "belongs to region {there} and the backup to region {}: move the file away if it is to be replaced",
+        backup.region
+    );
+    Err(OpenError::NotOurs { path: data.to_owned(), problem })
 }
 
 /// Makes a closed file as small as it can be; its length before and after.
@@ -52,10 +70,10 @@ pub fn compact(path: &Path) -> Result<(u64, u64), OpenError> {
     Ok((before, whole(path)?.bytes))
 }
 
-/// The file, if nothing at all is wrong with it.
+/// The file, if nothing in it contradicts anything else.
 fn whole(path: &Path) -> Result<Verified, OpenError> {
     let verified = verify(path)?;
-    match verified.found.problems.first() {
+    match &verified.found.contradiction {
         None => Ok(verified),
         Some(problem) => {
             let problem = format!("is damaged ({problem}): take another backup");

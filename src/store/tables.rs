@@ -124,6 +124,13 @@ tables! {
     meta = "meta": u8 => &'static [u8];
 }
 
+impl ReadTables {
+    /// The one table that every format has.
+    pub(super) fn meta(txn: &ReadTransaction) -> Result<ReadOnlyTable<u8, &'static [u8]>, StoreError> {
+        Ok(txn.open_table(TableDefinition::new("meta"))?)
+    }
+}
+
 /// The value of a word of `meta`, if it was ever written.
 pub(super) fn meta(
     table: &impl ReadableTable<u8, &'static [u8]>,

@@ -32,7 +32,7 @@ pub fn verify(path: &Path) -> Result<Verified, OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
     let about = fs::metadata(path).map_err(io)?;
     open::admit(path, &about)?;
-    let (stamp, found) = inspect::read(path, None)?;
+    let (stamp, found) = inspect::read(path, None, open::CACHE_BYTES, |_| {})?;
     let (region, format) = stamp.names();
     let (step, at) = stamp.tick();
     let backup_at = stamp.backup.map(|(at, _)| Timestamp(at));

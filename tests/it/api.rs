@@ -64,8 +64,13 @@ impl Api {
 
     /// A request to the admin listener.
     pub(crate) async fn admin(&self, method: &str, path: &str, body: &str) -> Answer {
+        self.try_admin(method, path, body).await.unwrap()
+    }
+
+    /// The same; the error is that of a connection that broke.
+    pub(crate) async fn try_admin(&self, method: &str, path: &str, body: &str) -> reqwest::Result<Answer> {
         let url = format!("{}{path}", self.admin);
-        self.ask(method, url, "application/json", None, body.into()).await.unwrap()
+        self.ask(method, url, "application/json", None, body.into()).await
     }
 
     /// The same of a server that may die meanwhile.

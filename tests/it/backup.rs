@@ -13,7 +13,7 @@ use tempfile::{NamedTempFile, TempDir};
 use crate::TestServer;
 use crate::api::{Api, until};
 use crate::cli::duehook;
-use crate::server::data;
+use crate::server::{data, serve};
 use crate::verify::{fill, filled, json as read, verify};
 
 fn folder() -> Arc<TempDir> {
@@ -84,7 +84,8 @@ fn names(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-const ROLLING: [(&str, &str); 2] = [("DUEHOOK_BACKUP__EVERY", "1s"), ("DUEHOOK_BACKUP__KEEP", "2")];
+pub(crate) const ROLLING: [(&str, &str); 2] =
+    [("DUEHOOK_BACKUP__EVERY", "1s"), ("DUEHOOK_BACKUP__KEEP", "2")];
 
 /// T25: copies of `latest.redb` while snapshots rotate and work comes in are all whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,7 +117,8 @@ async fn t25_every_copy_of_the_latest_snapshot_is_whole() {
     assert!(metrics.contains("duehook_store_oldest_read_seconds "), "{metrics}");
 }
 
-fn count(name: &str, fallback: u32) -> u32 {
+/// A number that the environment may raise.
+pub(crate) fn count(name: &str, fallback: u32) -> u32 {
     std::env::var_os(name).and_then(|text| text.to_str()?.parse().ok()).unwrap_or(fallback)
 }
 
@@ -320,23 +322,111 @@ async fn t13_what_is_damaged_is_quarantined_and_the_others_go_on() {
     assert_eq!(run.code, 0, "what is quarantined is known: {}", run.stdout);
 }
 
-/// A record that no index leads to is found by the next snapshot, which ends the process for good.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hidden_row_is_found_by_the_next_snapshot() {
+/// A closed file, ours, in which a waiting delivery has no due row.
+pub(crate) async fn with_a_hidden_row() -> Arc<TempDir> {
     let folder = filled(&[]).await.stop().1;
     damage(&data(folder.path()), |txn| {
         let name: redb::TableDefinition<(u32, u8, u64, u128), (u32, u32)> = redb::TableDefinition::new("due");
         txn.open_table(name).unwrap().pop_last().unwrap();
     });
+    folder
+}
+
+/// What has ended and cannot be read is in no lane, so that it is never met and quarantined. It
+/// does not stop the backups: it is copied as it is, and counted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_record_does_not_stop_the_backups() {
+    let receiver = Receiver::start(Script::List(vec![Answer::status(204)]), Record::Count).await.unwrap();
+    let kept = [ROLLING[0], ROLLING[1], ("DUEHOOK_RETENTION__DELIVERED_PAYLOAD", "1h")];
+    let server = TestServer::start(folder(), &kept[2..]);
+    let api = Api::of(&server);
+    api.destination("shop", &receiver.url("/"), "").await;
+    for n in 0..3 {
+        api.send("shop", None, vec![n; 100]).await.unwrap().expect(202);
+    }
+    api.quiet().await;
+    let folder = server.stop().1;
+    damage(&data(folder.path()), |txn| {
+        crate::verify::flip::<u128>(txn, "deliveries", true);
+        crate::verify::flip::<(u128, u16)>(txn, "payloads", false);
+    });
+    let server = TestServer::start(folder, &kept);
+    let api = Api::of(&server);
+    let latest = server.data().with_file_name("backup").join("latest.redb");
+    until("there is a snapshot", async || latest.exists()).await;
+    let path = server.data().with_file_name("copy.redb");
+    let made = api.admin("POST", "/v1/backup", &order(&path)).await.expect(201);
+    assert_eq!((&made["deliveries"], &made["damaged"]), (&json!(3), &json!(2)), "{made}");
+    assert_eq!(api.list("").await.len(), 3);
+    let folder = server.stop().1;
+    for file in [latest, path.clone()] {
+        let told = whole(&file);
+        let figures = (&told["whole"], &told["damaged"], &told["wrong"]);
+        assert_eq!(figures, (&json!(false), &json!(2), &json!(0)), "{told}");
+    }
+    let (code, says) = restore(&path, &data(folder.path()), &["--yes"]);
+    assert_eq!(code, 0, "{says}");
+    let server = TestServer::start(folder, &[]);
+    assert_eq!(Api::of(&server).list("outcome=quarantined").await.len(), 1, "the one without a record");
+}
+
+/// A backup of one region is not put over another region's file, whatever state that is in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_regions_file_is_not_restored_over() {
+    let in_region = |region: &'static str| [("DUEHOOK_REGION", region)];
+    let mut backups = Vec::new();
+    let mut files = Vec::new();
+    for region in ["local", "eu", "us"] {
+        let server = filled(&in_region(region)).await;
+        let path = server.data().with_file_name("copy.redb");
+        Api::of(&server).admin("POST", "/v1/backup", &order(&path)).await.expect(201);
+        backups.push(path);
+        files.push(server.stop().1);
+    }
+    let check = |from: usize, to: usize, code: i32| {
+        let target = folder();
+        for name in ["duehook.redb", "duehook.redb.owner"] {
+            fs::copy(files[to].path().join(name), target.path().join(name)).unwrap();
+        }
+        let ask = || {
+            let before = (fs::read(&backups[from]).unwrap(), fs::read(data(target.path())).unwrap());
+            let (got, says) = restore(&backups[from], &data(target.path()), &["--yes"]);
+            assert_eq!(got, code, "{from} over {to}: {says}");
+            let after = (fs::read(&backups[from]).unwrap(), fs::read(data(target.path())).unwrap());
+            assert_eq!(before == after, code == 78, "{from} over {to}");
+            assert_eq!(says.contains("belongs to region"), code == 78, "{says}");
+        };
+        // A file that cannot be read has a note that says whose it is.
+        let bytes = fs::read(data(target.path())).unwrap();
+        ask();
+        fs::write(data(target.path()), &bytes[..bytes.len() / 2]).unwrap();
+        ask();
+    };
+    check(1, 2, 78);
+    check(2, 1, 78);
+    check(1, 1, 0);
+    check(1, 0, 0);
+    check(0, 1, 0);
+}
+
+/// A record that no index leads to is found by the next snapshot, which ends the process for good.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hidden_row_is_found_by_the_next_snapshot() {
+    let folder = with_a_hidden_row().await;
     let (code, folder) = TestServer::start(folder, &ROLLING).wait();
     assert_eq!(code, Some(78));
+    // It is not ours any more: the next start looks, and does not serve it till the next snapshot.
+    let refused = serve(folder.path(), &ROLLING).output().unwrap();
+    assert_eq!((refused.status.code(), refused.stdout.is_empty()), (Some(78), true));
+    let says = String::from_utf8(refused.stderr).unwrap();
+    assert!(says.contains("has due row false and lease false") && says.contains("restore"), "{says}");
     let names = names(&data(folder.path()).with_file_name("backup"));
     assert!(names.iter().all(|name| name.ends_with(".part")), "{names:?}");
     assert_eq!(verify(&data(folder.path())).code, 78);
 }
 
 /// Changes a closed file, and lets the owner's note agree with it.
-fn damage(path: &Path, how: impl FnOnce(&redb::WriteTransaction)) {
+pub(crate) fn damage(path: &Path, how: impl FnOnce(&redb::WriteTransaction)) {
     use std::os::unix::fs::MetadataExt;
     let database = redb::Database::open(path).unwrap();
     let txn = database.begin_write().unwrap();

@@ -16,6 +16,7 @@ mod handover;
 mod http;
 mod open;
 mod ops;
+mod rot;
 mod scenes;
 mod schedule;
 mod sender;

@@ -34,17 +34,24 @@ impl TestServer {
     }
 
     /// The server that `command` starts on the file in `folder`.
-    pub(crate) fn spawn(folder: Arc<TempDir>, mut command: Command) -> TestServer {
+    pub(crate) fn spawn(folder: Arc<TempDir>, command: Command) -> TestServer {
+        TestServer::or_end(folder, command).expect("it says where it listens")
+    }
+
+    /// The same, or the exit code of one that ended before it served.
+    pub(crate) fn or_end(folder: Arc<TempDir>, mut command: Command) -> Result<TestServer, Option<i32>> {
         let mut child = command.spawn().expect("the program starts");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let mut address = |name: &str| {
-            let line = lines.next().expect("it says where it listens").expect("text");
+            let line = lines.next()?.expect("text");
             let (first, rest) = line.split_once(' ').expect("a name and an address");
             assert_eq!(first, name);
-            rest.trim().to_owned()
+            Some(rest.trim().to_owned())
         };
-        let (ingest, admin) = (address("ingest"), address("admin"));
-        TestServer { ingest, admin, child, folder }
+        match (address("ingest"), address("admin")) {
+            (Some(ingest), Some(admin)) => Ok(TestServer { ingest, admin, child, folder }),
+            (None, _) | (_, None) => Err(child.wait().expect("it was ours").code()),
+        }
     }
 
     /// Kills it as `kill -9` does and gives its folder back.

@@ -17,7 +17,7 @@ use duehook::engine::{Engine, Limits, Retention, Seed};
 use duehook::model::{ClassSettings, Name, NewBody, NewDelivery, TenantWeights};
 use duehook::policy::Policy;
 use duehook::sender::{self, Sender, egress};
-use duehook::store::{Disk, Opening, Owner, open};
+use duehook::store::{BackupError, Disk, Opening, Owner, open};
 use duehook::time::Millis;
 use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
@@ -115,7 +115,8 @@ pub(crate) fn engine(disk: impl StorageBackend, folder: &TempDir) -> (Driver, Ha
     let path = server::data(folder.path());
     let disk = Disk::of(&path, 0);
     let owner = Owner::beside(&path, &region);
-    let custody = Custody { path, host: "h".into(), owner, disk, run: now.wall, backups: None };
+    let custody =
+        Custody { path, host: "h".into(), owner, disk, run: now.wall, last_words: |_| {}, backups: None };
     driver::start(engine, sender, custody, clock, &tokio::runtime::Handle::current())
 }
 
@@ -186,6 +187,8 @@ async fn a_failed_step_is_not_answered_nor_what_comes_after_it() {
         assert!(is_silent(handle.command(Order::Release { name: name("shop") })).await);
         assert!(is_silent(handle.query(Query::Gates(vec![]))).await);
         assert!(is_silent(handle.read(|_, _| Ok(()))).await);
+        let copied = handle.backup(folder.path().join("copy.redb")).await;
+        assert!(matches!(copied, Err(BackupError::Stopping)), "{copied:?}");
         disk.fail_after(u64::MAX);
         let (driver, handle) = engine(disk.clone(), &folder);
         until("it is counted", async || !handle.live().counting).await;

@@ -30,7 +30,12 @@ impl Systemd {
     /// The lines of the next message.
     fn next(&self) -> Option<Vec<String>> {
         let mut text = [0; 4_096];
-        let length = self.socket.recv(&mut text).ok()?;
+        let length = loop {
+            match self.socket.recv(&mut text) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                heard => break heard.ok()?,
+            }
+        };
         let text = std::str::from_utf8(&text[..length]).unwrap();
         Some(text.lines().map(str::to_owned).collect())
     }
@@ -96,6 +101,36 @@ async fn systemd_hears_of_the_start_each_life_sign_and_the_stop() {
     has(&stopping, "EXTEND_TIMEOUT_USEC=30000000");
     assert_eq!(server.wait().0, Some(0));
     assert!(!systemd.rest().iter().any(|line| line == "READY=1"));
+}
+
+/// The unit starts again what may be helped by it, and stops doing so.
+#[test]
+fn the_unit_tells_exits_apart_and_gives_up() {
+    let unit = include_str!("../../packaging/duehook.service");
+    let of = |section: &str| {
+        let lines = unit.lines().skip_while(move |line| *line != section).skip(1);
+        lines.take_while(|line| !line.starts_with('[')).collect::<Vec<_>>()
+    };
+    let check = |section: &str, line: &str| assert!(of(section).contains(&line), "{section} {line}");
+    check("[Unit]", "StartLimitIntervalSec=600");
+    check("[Unit]", "StartLimitBurst=10");
+    check("[Service]", "Restart=always");
+    check("[Service]", "RestartPreventExitStatus=78");
+}
+
+/// One that ends while it serves says why, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn systemd_hears_why_it_ended() {
+    let folder = TempDir::new().unwrap();
+    let systemd = Systemd::new(&folder);
+    let data = crate::backup::with_a_hidden_row().await;
+    let variables = [("NOTIFY_SOCKET", systemd.path.as_str()), crate::backup::ROLLING[0]];
+    let (code, _) = TestServer::start(data, &variables).wait();
+    assert_eq!(code, Some(78));
+    let said = systemd.rest();
+    has(&said, "READY=1");
+    let last = said.iter().rev().find(|line| line.starts_with("STATUS=")).unwrap();
+    assert!(last.contains("the data file cannot be read: the file contradicts itself"), "{last}");
 }
 
 /// One that does not open says why, and never that it is ready.

@@ -12,6 +12,7 @@ use crate::http::app::{Answered, App, answer, no_content, ok};
 use crate::http::dto::Text;
 use crate::http::error::Problem;
 use crate::http::fields::Fields;
+use crate::store::Copied;
 use crate::time::{Millis, Timestamp};
 
 /// Longer paths are no paths (PATH_MAX).
@@ -31,6 +32,7 @@ struct BackupObject<'a> {
     path: &'a std::path::Path,
     bytes: u64,
     deliveries: u64,
+    damaged: u64,
     took_ms: u64,
 }
 
@@ -42,8 +44,9 @@ pub async fn copy(State(app): State<Arc<App>>, request: Request) -> Answered {
     fields.finish(&[])?;
     let path = path.ok_or_else(|| Problem::field("path", "required"))?;
     let (copied, took) = app.handle.backup(path).await?;
-    let (path, bytes, deliveries) = (copied.path.as_path(), copied.bytes, copied.deliveries);
-    Ok(answer(StatusCode::CREATED, &BackupObject { path, bytes, deliveries, took_ms: took.0 }))
+    let Copied { path, bytes, deliveries, damaged } = &copied;
+    let (bytes, deliveries, damaged) = (*bytes, *deliveries, *damaged);
+    Ok(answer(StatusCode::CREATED, &BackupObject { path, bytes, deliveries, damaged, took_ms: took.0 }))
 }
 
 /// `POST /v1/backup/hold`: answered when nothing is being written any more.

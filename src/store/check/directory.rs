@@ -87,8 +87,7 @@ impl Walk<'_> {
             self.found.attempts += 1;
             let good = record::decode_attempt(id, n, value.value()).is_ok();
             let there = self.file.tables.deliveries.get(id.0)?.is_some();
-            self.found.unreadable += u64::from(!good);
-            self.demand(good, || format!("attempt {n} of {id} cannot be read"));
+            self.spare(good, || format!("attempt {n} of {id} cannot be read"));
             self.demand(there, || format!("attempt {n} is of {id}, which is missing"));
         }
         Ok(())
