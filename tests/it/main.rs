@@ -10,6 +10,7 @@ mod cli;
 mod config;
 mod cost;
 mod crash;
+mod crashes;
 mod disk;
 mod http;
 mod open;

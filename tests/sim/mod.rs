@@ -2,6 +2,7 @@
 //! virtual clock, scripted receivers, and an oracle that asserts every invariant after every
 //! step. A seed is a whole history; the same seed gives the same trace.
 
+pub(crate) mod crashes;
 pub(crate) mod disk;
 pub(crate) mod fairness;
 pub(crate) mod gates;

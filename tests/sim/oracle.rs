@@ -59,6 +59,8 @@ pub(crate) struct Oracle {
     newest: Option<DeliveryId>,
     /// Delivery → no request before.
     due: BTreeMap<DeliveryId, Timestamp>,
+    /// Cancelled, and an operator was told so.
+    cancelled: BTreeSet<DeliveryId>,
     pub(crate) paused: BTreeSet<usize>,
     /// Ids in flight, by destination.
     pub(crate) in_flight: BTreeMap<usize, BTreeMap<DeliveryId, u32>>,
@@ -99,6 +101,11 @@ impl Oracle {
         let told = Told { sha256, key: it.sent_key(), expires_at: it.expires_at, fixed };
         if accepted.duplicate {
             self.fire("duplicate");
+            if !self.told.contains_key(&it.id) {
+                // It was stored in a step that nobody was answered.
+                self.fire("duplicate after a crash");
+                self.told.insert(it.id, told.clone());
+            }
         } else {
             assert!(self.newest.is_none_or(|newest| newest < it.id), "I18: {} goes back", it.id);
             self.newest = Some(it.id);
@@ -116,6 +123,7 @@ impl Oracle {
     pub(crate) fn sent(&mut self, sent: &Sent<'_>, max: usize, slots: usize) {
         let Sent { id, attempt, key, body, place, at } = *sent;
         assert!(!self.ended.contains_key(&id), "S3: {id} was sent after its end");
+        assert!(!self.cancelled.contains(&id), "S3: {id} was sent after it was cancelled");
         assert!(!self.paused.contains(&place), "I23: destination {place} is paused");
         let held = self.held(place, at.mono);
         assert!(held.is_none(), "I2, I15: {id} was sent at {at:?}, before the hold's end: {held:?}");
@@ -263,8 +271,27 @@ impl Oracle {
         self.not_before.remove(&place);
     }
 
+    /// S3: an operator was told that nothing more is sent of it.
+    pub(crate) fn cancelled(&mut self, id: DeliveryId) {
+        self.cancelled.insert(id);
+    }
+
+    /// What goes on across a death of the process.
+    pub(crate) fn note_death(&mut self, now: Now) {
+        if self.cancelled.iter().any(|id| !self.ended.contains_key(id)) {
+            self.fire("cancel across a crash");
+        }
+        if self.not_before.keys().any(|place| self.held(*place, now.mono).is_some()) {
+            self.fire("hold across a crash");
+        }
+        if self.in_flight.values().any(|out| !out.is_empty()) {
+            self.fire("lease across a crash");
+        }
+    }
+
     /// An operator made one delivery due.
     pub(crate) fn retried(&mut self, id: DeliveryId) {
+        self.cancelled.remove(&id);
         self.due.remove(&id);
         self.ended.remove(&id);
         self.fire("retried");
