@@ -385,15 +385,15 @@ pub(crate) fn all(file: &Snapshot, now: Timestamp) -> Vec<DeliveryView> {
 }
 
 /// What waits or is out, as a restart is to leave it.
-pub(crate) fn rows(file: &Snapshot, now: Timestamp) -> Rows {
-    let row = |view: DeliveryView| match (view.delivery.state, view.lease) {
+pub(crate) fn rows(views: &[DeliveryView]) -> Rows {
+    let row = |view: &DeliveryView| match (view.delivery.state, view.lease) {
         (State::Terminal { .. }, _) => None,
         (State::Waiting { .. }, Some(lease)) => {
             Some((view.delivery.id, (lease.due, view.delivery.attempts, Some(lease.attempt))))
         }
         (State::Waiting { due, .. }, None) => Some((view.delivery.id, (due, view.delivery.attempts, None))),
     };
-    all(file, now).into_iter().filter_map(row).collect()
+    views.iter().filter_map(row).collect()
 }
 
 fn fixed(it: &Delivery) -> (Name, u32, u32, u8, Timestamp) {

@@ -75,7 +75,7 @@ pub(crate) struct World {
     gates: Vec<GateView>,
     /// The wall clock's furthest, from its beginning.
     furthest: u64,
-    steps: u64,
+    pub(crate) steps: u64,
     /// Steps in which time did not pass.
     stood: u64,
     /// Visits and claims of runs that have ended.
@@ -354,13 +354,13 @@ impl World {
 
     /// Runs the whole history and checks it.
     pub(crate) fn run(&mut self) {
-        while self.mono < self.busy || (self.perils.more() && self.mono < PATIENCE * self.busy) {
+        while !self.perils.over()
+            && (self.mono < self.busy || (self.perils.more() && self.mono < PATIENCE * self.busy))
+        {
             self.turn();
         }
         self.faults = Faults::Never;
-        self.perils = self.perils.ended();
-        self.disk.arm(None);
-        self.disk.limit(None);
+        self.spare();
         for place in 0..self.moods.len() {
             self.moods[place] = Mood::Well;
             self.at(self.mono, Event::Command(state(place, StateVerb::Enable)));

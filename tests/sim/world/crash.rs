@@ -21,6 +21,9 @@ const MOST_OPENS: u64 = 8;
 /// What giving up the ballast, or an operator, gives back of a full disk.
 const BALLAST: u64 = 256 << 10;
 
+/// Commits after the last incident before a history is brought to its end.
+const AFTERMATH: u64 = 8;
+
 /// Something that goes wrong, after so many commits from the incident before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Incident {
@@ -79,6 +82,11 @@ impl Perils {
     /// True while something that follows an incident is still to come.
     pub(super) fn more(&self) -> bool {
         self.plan.front().is_some_and(|next| next.commits > 0)
+    }
+
+    /// True when all that was planned has happened, and life went on for a while.
+    pub(super) fn over(&self) -> bool {
+        self.watched && self.plan.is_empty() && self.current.is_none() && self.commits > AFTERMATH
     }
 
     /// Nothing happens from now on.
@@ -228,7 +236,7 @@ impl World {
 
     /// What is to be known of a step should it fail.
     pub(super) fn unanswered(&self, given: &Given) -> Unanswered {
-        if !self.perils.watched {
+        if self.perils.current.is_none() {
             return Unanswered::default();
         }
         Unanswered {
@@ -240,21 +248,31 @@ impl World {
     }
 
     fn before(&self) -> Before {
-        let file = self.engine().reader().snapshot().expect("it can be read");
-        let now = self.now().wall;
-        Before { number: self.perils.number, rows: rows(&file, now), labels: self.labels() }
+        let (rows, labels) = self.on_disk();
+        Before { number: self.perils.number, rows, labels }
     }
 
-    /// The planned deliveries that are on disk.
-    fn labels(&self) -> BTreeSet<String> {
+    /// What waits or is out, and the planned deliveries that are there.
+    fn on_disk(&self) -> (Rows, BTreeSet<String>) {
         let file = self.engine().reader().snapshot().expect("it can be read");
+        let views = all(&file, self.now().wall);
         let label = |labels: &[(String, String)]| labels.iter().find(|(key, _)| key == LABEL).cloned();
-        let views = all(&file, self.now().wall).into_iter();
-        views.filter_map(|view| label(&view.delivery.labels)).map(|(_, n)| n).collect()
+        let labels = views.iter().filter_map(|view| label(&view.delivery.labels)).map(|(_, n)| n).collect();
+        (rows(&views), labels)
     }
 
     fn peril(&self) -> Option<Peril> {
         self.perils.current.map(|it| it.peril)
+    }
+
+    /// Nothing more goes wrong; of what was planned only work is left.
+    pub(super) fn spare(&mut self) {
+        if self.perils.watched {
+            self.events.retain(|_, event| matches!(event, Event::Report { .. } | Event::Post(_)));
+        }
+        self.perils = self.perils.ended();
+        self.disk.arm(None);
+        self.disk.limit(None);
     }
 
     /// True when the process is to die with this on disk and nobody told.
@@ -418,13 +436,12 @@ impl World {
             "S1: step {} was committed, and the file is at {step} after {failed} failed opens",
             before.number
         );
+        let (rows, there) = self.on_disk();
         if step == before.number {
-            let file = self.engine().reader().snapshot().expect("it can be read");
-            self.oracle.same(&before.rows, &rows(&file, self.now().wall));
+            self.oracle.same(&before.rows, &rows);
             self.oracle.fire("an unanswered step is gone");
             return;
         }
-        let there = self.labels();
         let new: BTreeSet<&String> = there.difference(&before.labels).collect();
         let items: Vec<_> = it.posts.iter().flatten().collect();
         for label in &new {
@@ -481,8 +498,7 @@ impl World {
         self.loses_power();
         self.die(Unanswered { commands, reports: given.reports.len(), ..Unanswered::default() });
         if let Some(before) = before {
-            let file = self.engine().reader().snapshot().expect("it can be read");
-            self.oracle.same(&before, &rows(&file, self.now().wall));
+            self.oracle.same(&before, &self.on_disk().0);
             self.oracle.fire("same after a restart");
         }
     }
