@@ -503,6 +503,7 @@ impl World {
     }
 
     fn step(&mut self, given: Given) {
+        self.arm_next();
         let unanswered = self.unanswered(&given);
         let Given { batch, reports } = given;
         let commands = batch.commands.clone();
@@ -526,12 +527,9 @@ impl World {
             let scope = self.settings[report.place].hold_scope;
             self.oracle.reported(report, scope == HoldScope::Destination, now);
         }
-        for (command, done) in commands.iter().zip(&step.commands) {
+        for (command, _) in commands.iter().zip(&step.commands).filter(|(_, done)| done.is_ok()) {
             self.note(command);
             self.note_hold(command, now);
-            if let (Command::Cancel { id }, Ok(_)) = (command, done) {
-                self.oracle.cancelled(*id);
-            }
         }
         if step.late > 0 {
             self.oracle.fire("late");
@@ -720,7 +718,8 @@ impl World {
                 self.settings[place] = Destination::clone(settings);
                 self.starts.remove(&place);
             }
-            Command::DeleteDestination { .. } | Command::Cancel { .. } => {}
+            Command::Cancel { id } => self.oracle.cancelled(*id),
+            Command::DeleteDestination { .. } => {}
         }
     }
 
