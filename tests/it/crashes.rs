@@ -1,13 +1,54 @@
-//! Seeds of a disk that fails.
+//! A disk that fails: many seeds of it, every operation of one history in turn, and two tests of
+//! the test: a disk that lies is caught, and every kind of fault has happened.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::sim::crashes::incidents;
-use crate::sim::world::World;
+use crate::sim::crashes::{incidents, lies};
+use crate::sim::disk::{Failure, Fault, Op};
+use crate::sim::world::{Incident, Peril, Restart, World};
 
 /// Seeds in a plain `cargo test`; `CRASH_SEEDS` asks for more, or for some: `4000..4100`.
 const SEEDS: u64 = 300;
+
+/// Seeds of a disk that lies.
+const LIES: u64 = 60;
+/// An operation in the middle of the fixed history.
+const HALF_WAY: u64 = 150;
+/// What must have happened in a batch of so many seeds, or it proves nothing.
+const ENOUGH: u64 = 300;
+const SOMETIMES: [&str; 30] = [
+    "EIO length",
+    "EIO read",
+    "EIO sync",
+    "EIO write",
+    "ENOSPC length",
+    "ENOSPC sync",
+    "ENOSPC write",
+    "a sync forgot",
+    "an unanswered step is gone",
+    "an unanswered step is there",
+    "answered and not recorded",
+    "cancel across a crash",
+    "claimed and not sent",
+    "committed and not told",
+    "died in recovery",
+    "disk low",
+    "duplicate after a crash",
+    "forgotten on the same cache",
+    "full",
+    "hold across a crash",
+    "late",
+    "lease across a crash",
+    "length lost",
+    "no room for an outcome",
+    "power loss",
+    "rate_limited",
+    "same cache",
+    "shredded",
+    "stopped",
+    "torn",
+];
 
 /// How often each thing has happened, and the seeds that failed.
 #[derive(Default)]
@@ -75,4 +116,91 @@ fn nothing_is_lost_over_many_crash_seeds() {
     let tally = over(&seeds, run);
     println!("crash seeds {seeds:?}: {:?}", tally.fired);
     assert!(tally.failed.is_empty(), "crash seeds that failed: {:?}", tally.failed);
+    for what in SOMETIMES.iter().filter(|_| seeds.end - seeds.start >= ENOUGH) {
+        assert!(tally.fired.contains_key(what), "{what} never happened");
+    }
+}
+
+/// The control: what says that it has synced and has not loses what was answered.
+#[test]
+fn a_disk_that_lies_is_caught() {
+    let caught = (0..LIES).filter(|seed| {
+        let lied = std::panic::catch_unwind(|| World::suffering(*seed, lies(*seed)).run());
+        lied.is_err()
+    });
+    let caught = caught.count() as u64;
+    println!("{caught} of {LIES} lies were caught");
+    assert!(caught * 2 > LIES, "only {caught} of {LIES}");
+}
+
+/// One fault in a history that is always the same; true when it has struck.
+fn strikes(fault: Fault, restart: Restart) -> bool {
+    let mut world = World::fixed(vec![Incident { commits: 0, peril: Peril::Disk(fault), restart }]);
+    world.run();
+    world.has_crashed()
+}
+
+/// T04: the first operation, the second, and so on until there is none left to fail.
+fn each(name: &str, fault: impl Fn(u64) -> Fault, restarts: &[Restart]) {
+    for restart in restarts {
+        let times = (0..).take_while(|after| strikes(fault(*after), *restart)).count();
+        println!("{name}, {restart:?}: {times} operations");
+        assert!(times > 0, "{name} never strikes");
+    }
+}
+
+const BOTH: [Restart; 2] = [Restart::Loses, Restart::SameCache];
+
+#[test]
+fn a_stop_at_each_operation_of_a_history() {
+    each("stop", |after| Fault::Stop { after }, &BOTH);
+}
+
+#[test]
+fn each_write_of_a_history_fails() {
+    let fails = |how| move |after| Fault::Fail { op: Op::Write, after, how };
+    each("EIO write", fails(Failure::Io), &[Restart::Loses]);
+    each("ENOSPC write", fails(Failure::NoSpace), &[Restart::SameCache]);
+}
+
+#[test]
+fn each_sync_length_and_read_of_a_history_fails() {
+    let fails = |op, how| move |after| Fault::Fail { op, after, how };
+    each("EIO sync", fails(Op::Sync, Failure::Io), &BOTH);
+    each("a sync forgets", fails(Op::Sync, Failure::Forgets), &BOTH);
+    each("ENOSPC sync", fails(Op::Sync, Failure::NoSpace), &[Restart::Loses]);
+    each("EIO length", fails(Op::SetLen, Failure::Io), &BOTH);
+    each("ENOSPC length", fails(Op::SetLen, Failure::NoSpace), &BOTH);
+    each("EIO read", fails(Op::Read, Failure::Io), &[Restart::Loses]);
+}
+
+/// T03: the same inside the open that follows a power loss.
+#[test]
+fn each_operation_of_a_recovery_fails() {
+    let kinds: [(&str, fn(u64) -> Fault); 5] = [
+        ("stop", |after| Fault::Stop { after }),
+        ("EIO write", |after| Fault::Fail { op: Op::Write, after, how: Failure::Io }),
+        ("ENOSPC write", |after| Fault::Fail { op: Op::Write, after, how: Failure::NoSpace }),
+        ("a sync forgets", |after| Fault::Fail { op: Op::Sync, after, how: Failure::Forgets }),
+        ("EIO read", |after| Fault::Fail { op: Op::Read, after, how: Failure::Io }),
+    ];
+    for (name, fault) in kinds {
+        for first in BOTH {
+            let times = (0..).take_while(|after| strikes_in_recovery(first, fault(*after))).count();
+            println!("{name} in the recovery after {first:?}: {times} operations");
+            assert!(times > 0, "{name} never strikes in a recovery");
+        }
+    }
+}
+
+/// A stop in the middle of the fixed history, and a fault in what follows; true when that was
+/// still the recovery.
+fn strikes_in_recovery(first: Restart, fault: Fault) -> bool {
+    let stop = Peril::Disk(Fault::Stop { after: HALF_WAY });
+    let mut world = World::fixed(vec![
+        Incident { commits: 0, peril: stop, restart: first },
+        Incident { commits: 0, peril: Peril::Disk(fault), restart: Restart::Loses },
+    ]);
+    world.run();
+    world.oracle.fired.contains_key("died in recovery")
 }

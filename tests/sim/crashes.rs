@@ -24,12 +24,11 @@ pub(crate) fn incidents(seed: u64) -> Vec<Incident> {
 
 fn first(rng: &mut Rng) -> Incident {
     let (peril, commits) = match rng.below(20) {
-        0..=13 => (Peril::Disk(fault(rng)), 0),
-        14 => (Peril::Untold, rng.below(30)),
-        15 => (Peril::Unsent, rng.below(20)),
-        16 => (Peril::Full { room: rng.below(64) << 13, floor: rng.below(3) << 15 }, rng.below(20)),
-        17 => (Peril::Full { room: rng.below(16) << 12, floor: 0 }, 1 + rng.below(20)),
-        _ => (Peril::Disk(Fault::Stop { after: rng.below(40) }), rng.below(20)),
+        0..=11 => (Peril::Disk(fault(rng)), 0),
+        12 => (Peril::Untold, rng.below(30)),
+        13 | 14 => (Peril::Unsent, rng.below(20)),
+        15 | 16 => (Peril::Full { room: rng.below(24) << 12, floor: rng.below(4) << 14 }, 1 + rng.below(12)),
+        _ => (Peril::Disk(Fault::Stop { after: rng.below(40) }), 1 + rng.below(30)),
     };
     Incident { commits, peril, restart: restart(rng) }
 }
@@ -69,4 +68,11 @@ fn fail(rng: &mut Rng, op: Op, most: u64) -> Fault {
         Op::Write | Op::SetLen => [Failure::Io, Failure::NoSpace][rng.below(2) as usize],
     };
     Fault::Fail { op, after: rng.below(most), how }
+}
+
+/// Syncs that lie from some step on, and a power loss after a while.
+pub(crate) fn lies(seed: u64) -> Vec<Incident> {
+    let rng = &mut Rng::new(seed ^ 0x11E5);
+    let peril = Peril::Lies { after: 30 + rng.below(100) };
+    vec![Incident { commits: 1 + rng.below(10), peril, restart: Restart::Loses }]
 }

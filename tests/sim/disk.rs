@@ -86,11 +86,6 @@ impl Disk {
         self.lock().platter.seen().to_vec()
     }
 
-    /// So many operations of this kind have been asked for while it was watched.
-    pub(crate) fn counted(&self, op: Op) -> u64 {
-        self.lock().counted[op as usize]
-    }
-
     /// From now on operations count, or do not.
     pub(crate) fn watch(&self, watched: bool) {
         self.lock().watched = watched;

@@ -92,9 +92,10 @@ impl Platter {
         }
     }
 
-    /// Nothing of what was done is on disk, and it will not be tried again.
+    /// No byte of what was written is on disk, and it will not be tried again. A length is not
+    /// forgotten: the next sync that works writes the file's size as it is then.
     pub(super) fn forget(&mut self) {
-        self.pending.clear();
+        self.pending.retain(|change| matches!(change, Change::Length(_)));
     }
 
     /// Of what was done since the last sync each sector is there or is not, by a chance of its

@@ -370,7 +370,12 @@ impl World {
                 seen.iter().filter(|(_, happened)| *happened).for_each(|(what, _)| self.oracle.fire(what));
                 self.oracle.fire("power loss");
             }
-            Restart::SameCache => self.oracle.fire("same cache"),
+            Restart::SameCache => {
+                self.oracle.fire("same cache");
+                if self.disk.struck() == Some(Struck::Failed(Op::Sync, Failure::Forgets)) {
+                    self.oracle.fire("forgotten on the same cache");
+                }
+            }
         }
         if full {
             let room = self.chance.percent(50).then_some(BALLAST);
@@ -508,11 +513,6 @@ impl World {
         let restart = if self.chance.percent(50) { Restart::Loses } else { Restart::SameCache };
         let peril = Peril::Disk(Fault::Stop { after: 0 });
         self.perils.current = Some(Incident { commits: 0, peril, restart });
-    }
-
-    /// So many operations of this kind were asked for.
-    pub(crate) fn operations(&self, op: Op) -> u64 {
-        self.disk.counted(op)
     }
 }
 
