@@ -9,4 +9,5 @@ pub(crate) mod gates;
 pub(crate) mod oracle;
 pub(crate) mod receivers;
 pub(crate) mod rng;
+pub(crate) mod rot;
 pub(crate) mod world;

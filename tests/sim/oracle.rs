@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use duehook::delivery::{Delivery, State};
+use duehook::delivery::{Delivery, Source, State};
 use duehook::engine::command::Accepted;
 use duehook::model::{DeliveryId, DestNo, DestinationState, Digest, DueEntry, Lane, Name};
 use duehook::outcome::{Ending, Outcome};
@@ -306,6 +306,11 @@ impl Oracle {
             let view = file.delivery(*id).expect("readable").unwrap_or_else(|| panic!("S1: {id} is lost"));
             assert_eq!(view.delivery.sent_key(), told.key, "S8");
             assert_eq!(fixed(&view.delivery), told.fixed, "I22: what never changes of {id}");
+            if let (Source::Inline { sha256, .. }, None) =
+                (&view.delivery.payload.source, view.delivery.payload.erased_at)
+            {
+                assert_eq!(*sha256, told.sha256, "S1: the body of {id}");
+            }
             match (view.delivery.state, self.ended.get(id)) {
                 (State::Terminal { outcome, .. }, Some(before)) => {
                     assert_eq!(outcome, *before, "S2: {id} ended as {before:?} and now as {outcome:?}");

@@ -13,6 +13,7 @@ use super::{Event, Faults, Given, LABEL, World, destination_name, name, policy};
 use crate::sim::disk::{Disk, Failure, Fault, Op, Struck};
 use crate::sim::oracle::{Rows, all, rows};
 use crate::sim::rng::Rng;
+use crate::sim::rot::Left;
 
 /// A disk error ends the process with this code: a restart may help.
 const MAY_HELP: u8 = 75;
@@ -158,6 +159,22 @@ impl World {
                 Err(error)
             }
         }
+    }
+
+    /// Half of a history, and the file as it is then: closed as it should be, or left by a death.
+    pub(crate) fn leave(mut self, closed: bool) -> Left {
+        while self.mono < self.busy / 2 {
+            self.turn();
+        }
+        let (now, limits) = (self.now(), self.limits());
+        let engine = self.engine.take().expect("it is open between steps");
+        if closed {
+            engine.close(now).expect("this disk does not fail");
+        } else {
+            self.disk.cut();
+            drop(engine);
+        }
+        Left { bytes: self.disk.image(), told: self.oracle.told, now, limits }
     }
 
     fn floor(&self) -> u64 {
