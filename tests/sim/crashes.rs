@@ -30,7 +30,10 @@ fn first(rng: &mut Rng) -> Incident {
         15 | 16 => (Peril::Full { room: rng.below(24) << 12, floor: rng.below(4) << 14 }, 1 + rng.below(12)),
         _ => (Peril::Disk(Fault::Stop { after: rng.below(40) }), 1 + rng.below(30)),
     };
-    Incident { commits, peril, restart: restart(rng) }
+    // What a failed sync forgot shows itself only to a process that comes before the cache is gone.
+    let forgets = matches!(peril, Peril::Disk(Fault::Fail { how: Failure::Forgets, .. }));
+    let restart = if forgets && rng.percent(60) { Restart::SameCache } else { restart(rng) };
+    Incident { commits, peril, restart }
 }
 
 fn restart(rng: &mut Rng) -> Restart {
@@ -55,7 +58,7 @@ fn recovery(rng: &mut Rng) -> Fault {
         3 => fail(rng, Op::Write, 30),
         4 => fail(rng, Op::SetLen, 2),
         5 | 6 => fail(rng, Op::Sync, 8),
-        _ => fail(rng, Op::Read, 30),
+        _ => fail(rng, Op::Read, 45),
     }
 }
 

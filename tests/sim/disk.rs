@@ -101,6 +101,11 @@ impl Disk {
         self.lock().struck
     }
 
+    /// What has struck was of no account.
+    pub(crate) fn forgive(&self) {
+        self.lock().struck = None;
+    }
+
     /// The process is gone: nothing of what it still asks for happens.
     pub(crate) fn cut(&self) {
         self.lock().dead = true;

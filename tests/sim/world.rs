@@ -1,14 +1,15 @@
 //! The world: clock, producers, operators, receivers and crashes, all by the seed.
 
 mod crash;
+mod perils;
 
 use std::collections::BTreeMap;
 
 use duehook::delivery::Lease;
+use duehook::engine::Engine;
 use duehook::engine::command::{
     Answer, Batch, Command, Dispatch, Expect, Query, Rejected, Report, StateVerb, Step,
 };
-use duehook::engine::{ClassSettings, Engine, Limits, Retention, Seed, TenantWeights};
 use duehook::model::{
     DeliveryId, DestNo, Destination, HoldScope, IdempotencyKey, Lane, Name, NewBody, NewDelivery, Rate,
 };
@@ -20,8 +21,9 @@ use crate::sim::disk::Disk;
 use crate::sim::oracle::{Oracle, Reported, Sent, all, loaded};
 use crate::sim::receivers::Mood;
 use crate::sim::rng::Rng;
-pub(crate) use crash::{Incident, Peril, Restart};
-use crash::{Perils, Unanswered};
+use crash::Unanswered;
+use perils::Perils;
+pub(crate) use perils::{Incident, Peril, Restart};
 
 const START: Timestamp = Timestamp(1_768_478_400_000);
 /// Requests in flight to a destination: few, or more than a lane keeps in RAM.
@@ -51,6 +53,8 @@ pub(crate) struct World {
     rng: Rng,
     /// Chance of what happens to the disk, so that it leaves the rest of a seed as it is.
     chance: Rng,
+    /// Bytes of pages that the database keeps in RAM.
+    cache: usize,
     disk: Disk,
     engine: Option<Engine>,
     mono: u64,
@@ -215,9 +219,13 @@ impl World {
         let moods = (0..destinations).map(|_| Mood::any(&mut rng)).collect();
         let settings =
             (0..destinations).map(|place| settings(place, tenants, concurrency, &mut rng)).collect();
+        let mut chance = Rng::new(!seed);
+        // With few pages in RAM most of what a step needs is read, and much is written early.
+        let cache = if faults == Faults::Planned { 1 << (13 + chance.below(8)) } else { 1 << 20 };
         World {
             rng,
-            chance: Rng::new(!seed),
+            chance,
+            cache,
             disk: Disk::default(),
             engine: None,
             mono: 0,
@@ -726,6 +734,7 @@ impl World {
     fn told(&mut self, step: &Step) {
         if step.accepts.iter().flatten().any(|it| matches!(it, Err(Rejected::DiskLow { .. }))) {
             self.oracle.fire("disk low");
+            assert_ne!(self.disk.free(), u64::MAX, "L4: a disk with room is called full");
         }
         for accepted in step.accepts.iter().flatten().flatten() {
             self.oracle.tell(accepted);
@@ -735,6 +744,12 @@ impl World {
             }
             if self.rng.percent(4) {
                 let when = self.mono + self.rng.below(60_000);
+                let id = accepted.delivery.delivery.id;
+                self.at(when, Event::Command(Command::Cancel { id }));
+            }
+            if self.faults == Faults::Planned && self.chance.percent(10) {
+                // Soon enough to find it in flight.
+                let when = self.mono + self.chance.below(2_000);
                 let id = accepted.delivery.delivery.id;
                 self.at(when, Event::Command(Command::Cancel { id }));
             }

@@ -11,6 +11,9 @@ const SHRED: usize = 64;
 /// A file takes its space in pieces of this size, when they are first written.
 const BLOCK: usize = 4096;
 
+/// Draws of a place that is not empty.
+const TRIES: u64 = 6;
+
 #[derive(Debug, Default)]
 pub(super) struct Platter {
     /// What reads see.
@@ -143,9 +146,16 @@ impl Platter {
         new == 0 || self.used + new <= most
     }
 
+    /// One bit, rather of what holds something than of empty space.
     pub(super) fn flip(&mut self, rng: &mut Rng) {
         self.sync();
-        let at = rng.below(self.durable.len() as u64) as usize;
+        let mut at = rng.below(self.durable.len() as u64) as usize;
+        for _ in 0..TRIES {
+            if self.durable[at] != 0 {
+                break;
+            }
+            at = rng.below(self.durable.len() as u64) as usize;
+        }
         let bit = 1 << rng.below(8);
         self.durable[at] ^= bit;
         self.cache.clone_from(&self.durable);

@@ -1,18 +1,18 @@
 //! Deaths of the process and of the machine in a world: what was planned of the disk, what a step
 //! that failed may have left, and the opens that follow, each of which may fail too.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use duehook::engine::command::{AcceptBatch, Batch, Command, Expect, Step};
 use duehook::engine::{ClassSettings, Engine, Limits, Retention, Seed, TenantWeights};
 use duehook::model::DestinationState;
 use duehook::store::{Opening, open};
-use duehook::time::{Millis, Now, Timestamp};
+use duehook::time::{Millis, Now};
 
-use super::{Event, Faults, Given, LABEL, World, destination_name, name, policy};
+use super::perils::{Incident, Peril, Restart};
+use super::{Event, Given, LABEL, World, destination_name, name, policy};
 use crate::sim::disk::{Disk, Failure, Fault, Op, Struck};
 use crate::sim::oracle::{Rows, all, rows};
-use crate::sim::rng::Rng;
 use crate::sim::rot::Left;
 
 /// A disk error ends the process with this code: a restart may help.
@@ -21,80 +21,6 @@ const MAY_HELP: u8 = 75;
 const MOST_OPENS: u64 = 8;
 /// What giving up the ballast, or an operator, gives back of a full disk.
 const BALLAST: u64 = 256 << 10;
-
-/// Commits after the last incident before a history is brought to its end.
-const AFTERMATH: u64 = 8;
-
-/// Something that goes wrong, after so many commits from the incident before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Incident {
-    pub(crate) commits: u64,
-    pub(crate) peril: Peril,
-    pub(crate) restart: Restart,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Peril {
-    Disk(Fault),
-    /// The process dies after a commit, before anybody is told.
-    Untold,
-    /// It dies when all were told and nothing was sent.
-    Unsent,
-    /// The disk takes so many bytes more, of which the engine is to keep so many free.
-    Full {
-        room: u64,
-        floor: u64,
-    },
-    /// Syncs begin to lie, and the power goes after so many operations.
-    Lies {
-        after: u64,
-    },
-}
-
-/// What the next process finds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Restart {
-    /// What the last one wrote, synced or not.
-    SameCache,
-    /// What was synced, and any of the rest: the power went, or the cache was dropped.
-    Loses,
-}
-
-/// What was planned, and how far it is.
-#[derive(Debug, Default)]
-pub(super) struct Perils {
-    plan: VecDeque<Incident>,
-    /// The one that may strike now.
-    current: Option<Incident>,
-    /// Commits since it was its turn.
-    commits: u64,
-    /// The step of the newest commit that was heard of.
-    number: u64,
-    /// Anything was ever planned: steps are compared before and after.
-    watched: bool,
-}
-
-impl Perils {
-    pub(super) fn plan(&mut self, incidents: Vec<Incident>) {
-        self.watched = !incidents.is_empty();
-        self.plan = incidents.into();
-    }
-
-    /// True while something that follows an incident is still to come.
-    pub(super) fn more(&self) -> bool {
-        self.plan.front().is_some_and(|next| next.commits > 0)
-    }
-
-    /// True when all that was planned has happened, and life went on for a while.
-    pub(super) fn over(&self) -> bool {
-        self.watched && self.plan.is_empty() && self.current.is_none() && self.commits > AFTERMATH
-    }
-
-    /// Nothing happens from now on.
-    pub(super) fn ended(&self) -> Perils {
-        Perils { number: self.number, ..Perils::default() }
-    }
-}
 
 /// What a step was given that failed, and how the file was before it.
 #[derive(Default)]
@@ -137,8 +63,8 @@ impl World {
         let opening = Opening { region: &region, now: now.wall, uuid: [7; 16] };
         let seed = Seed { run: self.rng.next() };
         self.disk.watch(true);
-        let opened =
-            open::open_backend(self.disk.clone(), &opening).map_err(|it| (it.exit_code(), it.to_string()));
+        let opened = open::open_cached(self.disk.clone(), self.cache, &opening)
+            .map_err(|it| (it.exit_code(), it.to_string()));
         let made = opened.and_then(|opened| {
             let step = opened.run.step;
             let engine = Engine::open(opened, self.limits(), seed, now);
@@ -148,7 +74,7 @@ impl World {
         let struck = self.disk.struck();
         match made {
             Ok((step, mut engine)) => {
-                assert_eq!(struck, None, "the open goes on after this");
+                self.went_on();
                 engine.keep_free(self.floor());
                 self.engine = Some(engine);
                 self.perils.number = step + 1;
@@ -205,28 +131,6 @@ impl World {
         }
     }
 
-    /// Lets the next thing happen that was planned, if it is its time.
-    pub(super) fn arm_next(&mut self) {
-        let due = self.perils.plan.front().is_some_and(|next| next.commits <= self.perils.commits);
-        if self.perils.current.is_some() || !due {
-            return;
-        }
-        self.perils.commits = 0;
-        self.perils.current = self.perils.plan.pop_front();
-        match self.perils.current.map(|it| it.peril) {
-            Some(Peril::Disk(fault)) => self.disk.arm(Some(fault)),
-            Some(Peril::Full { room, floor }) => {
-                self.disk.limit(Some(room));
-                self.engine.iter_mut().for_each(|engine| engine.keep_free(floor));
-            }
-            Some(Peril::Lies { after }) => {
-                self.disk.lie();
-                self.disk.arm(Some(Fault::Stop { after }));
-            }
-            Some(Peril::Untold | Peril::Unsent) | None => {}
-        }
-    }
-
     /// One step. None: it failed because the disk did, and nothing of it is answered.
     pub(super) fn attempt(&mut self, now: Now, mut batch: Batch) -> Option<Step> {
         batch.free_bytes = self.disk.free();
@@ -236,7 +140,7 @@ impl World {
         let struck = self.disk.struck();
         match made {
             Ok(step) => {
-                assert_eq!(struck, None, "S13: a step is answered although the disk failed in it");
+                self.went_on();
                 self.perils.number += u64::from(step.committed);
                 self.perils.commits += u64::from(step.committed);
                 Some(step)
@@ -248,6 +152,20 @@ impl World {
                 None
             }
         }
+    }
+
+    /// S13: what went on although the disk failed had not needed it. A page that the database
+    /// writes early, for want of room in RAM, is kept, and written again by the commit.
+    fn went_on(&mut self) {
+        match self.disk.struck() {
+            None => return,
+            Some(Struck::Failed(Op::Write, _)) => self.perils.current = None,
+            Some(Struck::Full) => {}
+            Some(struck) => panic!("S13: something is answered although the disk failed: {struck:?}"),
+        }
+        self.crashed = true;
+        self.disk.forgive();
+        self.oracle.fire("a write was made again");
     }
 
     /// What is to be known of a step should it fail.
@@ -275,20 +193,6 @@ impl World {
         let label = |labels: &[(String, String)]| labels.iter().find(|(key, _)| key == LABEL).cloned();
         let labels = views.iter().filter_map(|view| label(&view.delivery.labels)).map(|(_, n)| n).collect();
         (rows(&views), labels)
-    }
-
-    fn peril(&self) -> Option<Peril> {
-        self.perils.current.map(|it| it.peril)
-    }
-
-    /// Nothing more goes wrong; of what was planned only work is left.
-    pub(super) fn spare(&mut self) {
-        if self.perils.watched {
-            self.events.retain(|_, event| matches!(event, Event::Report { .. } | Event::Post(_)));
-        }
-        self.perils = self.perils.ended();
-        self.disk.arm(None);
-        self.disk.limit(None);
     }
 
     /// True when the process is to die with this on disk and nobody told.
