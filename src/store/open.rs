@@ -25,6 +25,8 @@ use crate::time::{Millis, Timestamp};
 pub const FORMAT: u32 = 1;
 /// Pages kept in RAM. redb's own default of 1 GiB is more than the rest of the server needs.
 pub const CACHE_BYTES: usize = 128 << 20;
+/// The same over a backend that is no file.
+const BACKEND_CACHE_BYTES: usize = 1 << 20;
 /// A death this soon after a start counts towards a crash loop (DESIGN.md).
 pub const CRASH_WINDOW: Millis = Millis(60_000);
 /// What we crashed with is looked at when it is smaller: the look takes less than half a second.
@@ -150,7 +152,19 @@ pub fn open(path: &Path, host: &str, opening: &Opening<'_>, told: Told) -> Resul
 /// # Errors
 /// [`OpenError`] as for a file.
 pub fn open_backend(backend: impl StorageBackend, opening: &Opening<'_>) -> Result<Opened, OpenError> {
-    let made = Builder::new().set_cache_size(1 << 20).create_with_backend(backend);
+    open_cached(backend, BACKEND_CACHE_BYTES, opening)
+}
+
+/// The same with so many bytes of pages in RAM: with few, the disk is asked more often.
+///
+/// # Errors
+/// [`OpenError`] as for a file.
+pub fn open_cached(
+    backend: impl StorageBackend,
+    cache_bytes: usize,
+    opening: &Opening<'_>,
+) -> Result<Opened, OpenError> {
+    let made = Builder::new().set_cache_size(cache_bytes).create_with_backend(backend);
     begin(made.map_err(|error| from_redb(Path::new("memory"), error))?, None, opening)
 }
 

@@ -73,12 +73,6 @@ impl Api {
         self.ask(method, url, "application/json", None, body.into()).await
     }
 
-    /// The same of a server that may die meanwhile.
-    pub(crate) async fn try_admin(&self, method: &str, path: &str, body: &str) -> reqwest::Result<Answer> {
-        let url = format!("{}{path}", self.admin);
-        self.ask(method, url, "application/json", None, body.into()).await
-    }
-
     /// A destination on this machine with these settings besides.
     pub(crate) async fn destination(&self, name: &str, url: &str, more: &str) {
         let body = format!(r#"{{"tenant":"acme","url":"{url}","allow_cidrs":["127.0.0.1/32"]{more}}}"#);

@@ -11,6 +11,7 @@ mod config;
 mod copies;
 mod cost;
 mod crash;
+mod crashes;
 mod disk;
 mod handover;
 mod http;

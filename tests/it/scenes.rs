@@ -191,7 +191,7 @@ impl Scene {
 
     /// The process dies here; what it left is opened `later`.
     fn restart(&mut self, later: u64) {
-        self.disk = Disk::of(self.disk.image());
+        self.disk = Disk::of(&self.disk.image());
         self.engine = None;
         self.reports.clear();
         self.in_flight.clear();

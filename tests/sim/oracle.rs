@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use duehook::delivery::{Delivery, State};
+use duehook::delivery::{Delivery, Source, State};
 use duehook::engine::command::Accepted;
 use duehook::model::{DeliveryId, DestNo, DestinationState, Digest, DueEntry, Lane, Name};
 use duehook::outcome::{Ending, Outcome};
@@ -59,6 +59,8 @@ pub(crate) struct Oracle {
     newest: Option<DeliveryId>,
     /// Delivery → no request before.
     due: BTreeMap<DeliveryId, Timestamp>,
+    /// Cancelled, and an operator was told so.
+    cancelled: BTreeSet<DeliveryId>,
     pub(crate) paused: BTreeSet<usize>,
     /// Ids in flight, by destination.
     pub(crate) in_flight: BTreeMap<usize, BTreeMap<DeliveryId, u32>>,
@@ -94,11 +96,16 @@ impl Oracle {
     /// S1, S11: a producer has its answer.
     pub(crate) fn tell(&mut self, accepted: &Accepted) {
         let it = &accepted.delivery.delivery;
-        let duehook::delivery::Source::Inline { sha256, .. } = it.payload.source else { panic!("inline") };
+        let Source::Inline { sha256, .. } = it.payload.source else { panic!("inline") };
         let fixed = fixed(it);
         let told = Told { sha256, key: it.sent_key(), expires_at: it.expires_at, fixed };
         if accepted.duplicate {
             self.fire("duplicate");
+            if !self.told.contains_key(&it.id) {
+                // It was stored in a step that nobody was answered.
+                self.fire("duplicate after a crash");
+                self.told.insert(it.id, told.clone());
+            }
         } else {
             assert!(self.newest.is_none_or(|newest| newest < it.id), "I18: {} goes back", it.id);
             self.newest = Some(it.id);
@@ -116,6 +123,7 @@ impl Oracle {
     pub(crate) fn sent(&mut self, sent: &Sent<'_>, max: usize, slots: usize) {
         let Sent { id, attempt, key, body, place, at } = *sent;
         assert!(!self.ended.contains_key(&id), "S3: {id} was sent after its end");
+        assert!(!self.cancelled.contains(&id), "S3: {id} was sent after it was cancelled");
         assert!(!self.paused.contains(&place), "I23: destination {place} is paused");
         let held = self.held(place, at.mono);
         assert!(held.is_none(), "I2, I15: {id} was sent at {at:?}, before the hold's end: {held:?}");
@@ -263,8 +271,27 @@ impl Oracle {
         self.not_before.remove(&place);
     }
 
+    /// S3: an operator was told that nothing more is sent of it.
+    pub(crate) fn cancelled(&mut self, id: DeliveryId) {
+        self.cancelled.insert(id);
+    }
+
+    /// What goes on across a death of the process.
+    pub(crate) fn note_death(&mut self, now: Now) {
+        if self.cancelled.iter().any(|id| !self.ended.contains_key(id)) {
+            self.fire("cancel across a crash");
+        }
+        if self.not_before.keys().any(|place| self.held(*place, now.mono).is_some()) {
+            self.fire("hold across a crash");
+        }
+        if self.in_flight.values().any(|out| !out.is_empty()) {
+            self.fire("lease across a crash");
+        }
+    }
+
     /// An operator made one delivery due.
     pub(crate) fn retried(&mut self, id: DeliveryId) {
+        self.cancelled.remove(&id);
         self.due.remove(&id);
         self.ended.remove(&id);
         self.fire("retried");
@@ -279,6 +306,11 @@ impl Oracle {
             let view = file.delivery(*id).expect("readable").unwrap_or_else(|| panic!("S1: {id} is lost"));
             assert_eq!(view.delivery.sent_key(), told.key, "S8");
             assert_eq!(fixed(&view.delivery), told.fixed, "I22: what never changes of {id}");
+            if let (Source::Inline { sha256, .. }, None) =
+                (&view.delivery.payload.source, view.delivery.payload.erased_at)
+            {
+                assert_eq!(*sha256, told.sha256, "S1: the body of {id}");
+            }
             match (view.delivery.state, self.ended.get(id)) {
                 (State::Terminal { outcome, .. }, Some(before)) => {
                     assert_eq!(outcome, *before, "S2: {id} ended as {before:?} and now as {outcome:?}");
@@ -358,15 +390,15 @@ pub(crate) fn all(file: &Snapshot, now: Timestamp) -> Vec<DeliveryView> {
 }
 
 /// What waits or is out, as a restart is to leave it.
-pub(crate) fn rows(file: &Snapshot, now: Timestamp) -> Rows {
-    let row = |view: DeliveryView| match (view.delivery.state, view.lease) {
+pub(crate) fn rows(views: &[DeliveryView]) -> Rows {
+    let row = |view: &DeliveryView| match (view.delivery.state, view.lease) {
         (State::Terminal { .. }, _) => None,
         (State::Waiting { .. }, Some(lease)) => {
             Some((view.delivery.id, (lease.due, view.delivery.attempts, Some(lease.attempt))))
         }
         (State::Waiting { due, .. }, None) => Some((view.delivery.id, (due, view.delivery.attempts, None))),
     };
-    all(file, now).into_iter().filter_map(row).collect()
+    views.iter().filter_map(row).collect()
 }
 
 fn fixed(it: &Delivery) -> (Name, u32, u32, u8, Timestamp) {

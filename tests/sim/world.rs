@@ -1,28 +1,43 @@
 //! The world: clock, producers, operators, receivers and crashes, all by the seed.
 
+mod crash;
+mod perils;
+
 use std::collections::BTreeMap;
 
 use duehook::delivery::Lease;
-use duehook::engine::command::{Answer, Batch, Command, Dispatch, Expect, Query, Report, StateVerb, Step};
-use duehook::engine::{ClassSettings, Engine, Limits, Retention, Seed, TenantWeights};
+use duehook::engine::Engine;
+use duehook::engine::command::{
+    Answer, Batch, Command, Dispatch, Expect, Query, Rejected, Report, StateVerb, Step,
+};
 use duehook::model::{
     DeliveryId, DestNo, Destination, HoldScope, IdempotencyKey, Lane, Name, NewBody, NewDelivery, Rate,
 };
 use duehook::policy::{Jitter, Policy};
 use duehook::schedule::{BreakerState, GateView, Pool, Standing};
-use duehook::store::{Opening, open};
 use duehook::time::{Millis, Mono, Now, Timestamp};
 
 use crate::sim::disk::Disk;
-use crate::sim::oracle::{Oracle, Reported, Rows, Sent, all, loaded, rows};
+use crate::sim::oracle::{Oracle, Reported, Sent, all, loaded};
 use crate::sim::receivers::Mood;
 use crate::sim::rng::Rng;
+use crash::Unanswered;
+use perils::Perils;
+pub(crate) use perils::{Incident, Peril, Restart};
 
 const START: Timestamp = Timestamp(1_768_478_400_000);
 /// Requests in flight to a destination: few, or more than a lane keeps in RAM.
 const CONCURRENCY: [u32; 2] = [4, 100];
 /// Producers and faults stop after this much virtual time.
 const BUSY: u64 = 200_000;
+/// The same where the disk fails.
+const SHORT: u64 = 30_000;
+/// What is planned after a number of commits is waited for so many times as long.
+const PATIENCE: u64 = 4;
+/// The label that says which planned delivery it is.
+const LABEL: &str = "n";
+/// The seed of the history that everything happens to in turn.
+const FIXED: u64 = 3;
 const HOUR: u64 = 3_600_000;
 /// A step of the wall clock that must prove itself.
 const CLOCK_STEP: u64 = 600_000;
@@ -36,9 +51,15 @@ const JITTER: u64 = 30_000;
 /// What a run is made of; drawn from the seed.
 pub(crate) struct World {
     rng: Rng,
+    /// Chance of what happens to the disk, so that it leaves the rest of a seed as it is.
+    chance: Rng,
+    /// Bytes of pages that the database keeps in RAM.
+    cache: usize,
     disk: Disk,
     engine: Option<Engine>,
     mono: u64,
+    /// Producers and faults stop then.
+    busy: u64,
     wall_offset: u64,
     moods: Vec<Mood>,
     events: BTreeMap<(u64, u64), Event>,
@@ -58,7 +79,7 @@ pub(crate) struct World {
     gates: Vec<GateView>,
     /// The wall clock's furthest, from its beginning.
     furthest: u64,
-    steps: u64,
+    pub(crate) steps: u64,
     /// Steps in which time did not pass.
     stood: u64,
     /// Visits and claims of runs that have ended.
@@ -66,6 +87,7 @@ pub(crate) struct World {
     pub(crate) oracle: Oracle,
     pub(crate) trace: u64,
     faults: Faults,
+    perils: Perils,
     crashed: bool,
 }
 
@@ -77,6 +99,8 @@ enum Faults {
     Random,
     /// One crash, after so many steps.
     CrashAfter(u64),
+    /// What was planned of the disk and the process, and nothing else.
+    Planned,
 }
 
 enum Event {
@@ -141,6 +165,29 @@ impl World {
         world
     }
 
+    /// A short history in which these things happen, one after the other.
+    pub(crate) fn suffering(seed: u64, incidents: Vec<Incident>) -> World {
+        let mut world = World::planned(seed, incidents);
+        let posts = 3 + world.rng.below(8);
+        world.plan(posts);
+        world
+    }
+
+    /// The same short history for every incident.
+    pub(crate) fn fixed(incidents: Vec<Incident>) -> World {
+        let mut world = World::planned(FIXED, incidents);
+        world.plan(2);
+        world
+    }
+
+    fn planned(seed: u64, incidents: Vec<Incident>) -> World {
+        let mut world = World::closed(seed, Faults::Planned);
+        world.busy = SHORT;
+        world.perils.plan(incidents);
+        world.begin();
+        world
+    }
+
     /// A short history that crashes once, after so many steps.
     pub(crate) fn crashing_after(seed: u64, steps: u64) -> World {
         let mut world = World::empty(seed, Faults::CrashAfter(steps));
@@ -154,10 +201,17 @@ impl World {
     }
 
     fn empty(seed: u64, faults: Faults) -> World {
+        let mut world = World::closed(seed, faults);
+        world.begin();
+        world
+    }
+
+    fn closed(seed: u64, faults: Faults) -> World {
         let mut rng = Rng::new(seed);
         let many = faults == Faults::Random && rng.percent(20);
-        let destinations = 1 + rng.below(if many { 40 } else { 5 }) as usize;
-        let concurrency = CONCURRENCY[usize::from(rng.percent(25))];
+        let few = if faults == Faults::Planned { 3 } else { 5 };
+        let destinations = 1 + rng.below(if many { 40 } else { few }) as usize;
+        let concurrency = CONCURRENCY[usize::from(rng.percent(25) && faults != Faults::Planned)];
         let slots = match rng.below(3) {
             0 => 1 + rng.below(8),
             1 => 2 + rng.below(61),
@@ -167,11 +221,17 @@ impl World {
         let moods = (0..destinations).map(|_| Mood::any(&mut rng)).collect();
         let settings =
             (0..destinations).map(|place| settings(place, tenants, concurrency, &mut rng)).collect();
-        let mut world = World {
+        let mut chance = Rng::new(!seed);
+        // With few pages in RAM most of what a step needs is read, and much is written early.
+        let cache = if faults == Faults::Planned { 1 << (13 + chance.below(8)) } else { 1 << 20 };
+        World {
             rng,
+            chance,
+            cache,
             disk: Disk::default(),
             engine: None,
             mono: 0,
+            busy: BUSY,
             wall_offset: START.0,
             moods,
             events: BTreeMap::new(),
@@ -191,42 +251,13 @@ impl World {
             oracle: Oracle::default(),
             trace: seed,
             faults,
+            perils: Perils::default(),
             crashed: false,
-        };
-        world.open();
-        world
+        }
     }
 
     fn now(&self) -> Now {
         Now { wall: Timestamp(self.wall_offset + self.mono), mono: Mono(self.mono) }
-    }
-
-    fn open(&mut self) {
-        let now = self.now();
-        let region = name("local");
-        let opening = Opening { region: &region, now: now.wall, uuid: [7; 16] };
-        let opened = open::open_backend(self.disk.clone(), &opening).expect("it opens");
-        let retention = Retention {
-            terminal: Millis::seconds(30 * 86_400),
-            max_terminal: 1_000_000,
-            delivered_payload: Millis(0),
-            failed_payload: Millis::seconds(7 * 86_400),
-        };
-        let policies = BTreeMap::from([(name("default"), policy())]);
-        let limits = Limits {
-            slots: self.slots,
-            max_deliveries: 10_000,
-            policies,
-            retention,
-            classes: ClassSettings::first(),
-            reserve_permille: 300,
-            tenant_weights: TenantWeights {
-                default: 1,
-                named: BTreeMap::from([(name("t1"), 3), (name("t2"), 10)]),
-            },
-        };
-        let run = self.rng.next();
-        self.engine = Some(Engine::open(opened, limits, Seed { run }, now).expect("it opens"));
     }
 
     /// Everything that producers and operators will do.
@@ -259,16 +290,16 @@ impl World {
             }
             if self.rng.percent(20) {
                 let again = batch[self.rng.below(items) as usize].clone();
-                let later = self.mono + self.rng.below(BUSY);
+                let later = self.mono + self.rng.below(self.busy);
                 self.at(later, Event::Post(vec![again.clone()]));
                 batch.push(again);
             }
-            let when = 2 + self.rng.below(BUSY);
+            let when = 2 + self.rng.below(self.busy);
             self.at(when, Event::Post(batch));
         }
         for place in 0..destinations {
             for _ in 0..4 {
-                let when = self.rng.below(BUSY);
+                let when = self.rng.below(self.busy);
                 self.at(when, Event::Mood(place));
             }
             self.plan_operator(place);
@@ -277,28 +308,28 @@ impl World {
 
     fn plan_operator(&mut self, place: usize) {
         if self.rng.percent(40) {
-            let when = self.rng.below(BUSY);
+            let when = self.rng.below(self.busy);
             let pause = self.rng.below(60_000);
             self.at(when, Event::Command(state(place, StateVerb::Pause)));
             self.at(when + pause, Event::Command(state(place, StateVerb::Resume)));
         }
         if self.rng.percent(10) {
-            let when = self.rng.below(BUSY);
+            let when = self.rng.below(self.busy);
             self.at(when, Event::Command(state(place, StateVerb::Disable)));
             let then = when + self.rng.below(60_000);
             self.at(then, Event::Command(state(place, StateVerb::Enable)));
         }
         if self.rng.percent(30) {
-            let when = self.rng.below(BUSY);
+            let when = self.rng.below(self.busy);
             self.at(when, Event::Command(Command::Release { name: destination_name(place) }));
         }
         if self.rng.percent(30) {
-            let when = self.rng.below(BUSY);
+            let when = self.rng.below(self.busy);
             let until = Timestamp(START.0 + when + self.rng.below(60_000));
             self.at(when, Event::Command(Command::Hold { name: destination_name(place), until }));
         }
         if self.rng.percent(30) {
-            let when = self.rng.below(BUSY);
+            let when = self.rng.below(self.busy);
             let settings = settings(place, self.tenants, self.concurrency, &mut self.rng);
             let (name, settings) = (destination_name(place), Box::new(settings));
             self.at(
@@ -321,7 +352,7 @@ impl World {
             let n = if self.rng.percent(20) { n / 7 } else { n };
             format!("d{place}:{n}").parse::<IdempotencyKey>().expect("a key")
         });
-        let later = self.rng.percent(10).then(|| Timestamp(START.0 + self.rng.below(2 * BUSY)));
+        let later = self.rng.percent(10).then(|| Timestamp(START.0 + self.rng.below(2 * self.busy)));
         let classes = ["urgent", "routine", "bulk"];
         NewDelivery {
             destination: destination_name(place),
@@ -332,7 +363,8 @@ impl World {
             max_age: self.rng.percent(20).then(|| Millis::seconds(1 + self.rng.below(300))),
             max_failures: self.rng.percent(20).then(|| 1 + self.rng.below(4) as u32),
             headers: vec![],
-            labels: vec![],
+            // Names it where its id was not told.
+            labels: vec![(LABEL.to_owned(), n.to_string())],
             content_type: "application/octet-stream".into(),
             body: NewBody::new(body.into()),
         }
@@ -345,10 +377,13 @@ impl World {
 
     /// Runs the whole history and checks it.
     pub(crate) fn run(&mut self) {
-        while self.mono < BUSY {
+        while !self.perils.over()
+            && (self.mono < self.busy || (self.perils.more() && self.mono < PATIENCE * self.busy))
+        {
             self.turn();
         }
         self.faults = Faults::Never;
+        self.spare();
         for place in 0..self.moods.len() {
             self.moods[place] = Mood::Well;
             self.at(self.mono, Event::Command(state(place, StateVerb::Enable)));
@@ -405,7 +440,7 @@ impl World {
         }
         let given = self.gather();
         let crash = match self.faults {
-            Faults::Never => false,
+            Faults::Never | Faults::Planned => false,
             Faults::Random => self.rng.percent(2),
             Faults::CrashAfter(steps) => self.steps == steps,
         };
@@ -431,7 +466,7 @@ impl World {
         let now = self.now();
         let numbers: Vec<DestNo> = (0..self.moods.len() as u32).map(DestNo).collect();
         let batch = Batch { queries: vec![Query::Gates(numbers)], ..Batch::default() };
-        let step = self.engine.as_mut().expect("open").step(now, batch).expect("this disk does not fail");
+        let Some(step) = self.attempt(now, batch) else { return self.die(Unanswered::default()) };
         let [Answer::Gates(gates)] = &step.answers[..] else { panic!("one question, one answer") };
         let idle: Vec<bool> = gates.iter().map(|gate| gate.as_ref().is_some_and(is_idle)).collect();
         // After a crash nothing has been claimed yet; then the answer is of before this step.
@@ -494,13 +529,18 @@ impl World {
     }
 
     fn step(&mut self, given: Given) {
+        self.arm_next();
+        let unanswered = self.unanswered(&given);
         let Given { batch, reports } = given;
         let commands = batch.commands.clone();
         let now = self.now();
         let alone = batch.accepts.is_empty() && commands.is_empty() && reports.len() == 1;
         let limited = alone && reports[0].outcome.status() == Some(429) && self.rng.percent(25);
         let before = limited.then(|| self.everything());
-        let step = self.engine.as_mut().expect("open").step(now, batch).expect("this disk does not fail");
+        let Some(step) = self.attempt(now, batch) else { return self.die(unanswered) };
+        if self.dies_untold(&step) {
+            return self.die(unanswered);
+        }
         if step.dispatches.len() < duehook::engine::MAX_CLAIMS {
             self.engine().audit(now).unwrap_or_else(|broken| panic!("{broken}"));
         }
@@ -513,7 +553,7 @@ impl World {
             let scope = self.settings[report.place].hold_scope;
             self.oracle.reported(report, scope == HoldScope::Destination, now);
         }
-        for command in &commands {
+        for (command, _) in commands.iter().zip(&step.commands).filter(|(_, done)| done.is_ok()) {
             self.note(command);
             self.note_hold(command, now);
         }
@@ -521,6 +561,9 @@ impl World {
             self.oracle.fire("late");
         }
         self.told(&step);
+        if self.dies_unsent(&step) {
+            return self.die(Unanswered::default());
+        }
         self.admitted(&step);
         self.holds(&reports, &commands, now);
         self.sent(step, now);
@@ -701,9 +744,9 @@ impl World {
                 self.settings[place] = Destination::clone(settings);
                 self.starts.remove(&place);
             }
+            Command::Cancel { id } => self.oracle.cancelled(*id),
             Command::DeleteDestination { .. }
             | Command::RotateSecret { .. }
-            | Command::Cancel { .. }
             | Command::Erase { .. }
             | Command::BeginImport { .. }
             | Command::Import(_) => {}
@@ -711,6 +754,10 @@ impl World {
     }
 
     fn told(&mut self, step: &Step) {
+        if step.accepts.iter().flatten().any(|it| matches!(it, Err(Rejected::DiskLow { .. }))) {
+            self.oracle.fire("disk low");
+            assert_ne!(self.disk.free(), u64::MAX, "L4: a disk with room is called full");
+        }
         for accepted in step.accepts.iter().flatten().flatten() {
             self.oracle.tell(accepted);
             self.mix(accepted.delivery.delivery.id.0 as u64);
@@ -722,8 +769,14 @@ impl World {
                 let id = accepted.delivery.delivery.id;
                 self.at(when, Event::Command(Command::Cancel { id }));
             }
+            if self.faults == Faults::Planned && self.chance.percent(10) {
+                // Soon enough to find it in flight.
+                let when = self.mono + self.chance.below(2_000);
+                let id = accepted.delivery.delivery.id;
+                self.at(when, Event::Command(Command::Cancel { id }));
+            }
             if self.rng.percent(4) {
-                let when = self.mono + self.rng.below(BUSY);
+                let when = self.mono + self.rng.below(self.busy);
                 let id = accepted.delivery.delivery.id;
                 self.at(when, Event::Command(Command::Retry { id }));
             }
@@ -732,7 +785,10 @@ impl World {
 
     fn sent(&mut self, step: Step, now: Now) {
         for dispatch in step.dispatches {
-            let (key, body) = self.load(&dispatch);
+            let Some((key, body)) = self.load(&dispatch) else {
+                // Those before it went out.
+                return self.die(Unanswered::default());
+            };
             let lease = dispatch.lease;
             let place = lease.destination.0 as usize;
             let (id, attempt, at) = (lease.id, lease.attempt, now);
@@ -766,12 +822,20 @@ impl World {
         if taken { Mood::Well } else { Mood::Limits(2) }
     }
 
-    fn load(&self, dispatch: &Dispatch) -> (String, Vec<u8>) {
-        match &dispatch.fresh {
-            Some(fresh) => (fresh.delivery.sent_key(), fresh.body.to_vec()),
-            None => {
-                let snapshot = self.engine().reader().snapshot().expect("it can be read");
-                loaded(snapshot.load(&dispatch.lease).expect("it can be read"))
+    /// None: the disk failed, and the process ends.
+    fn load(&self, dispatch: &Dispatch) -> Option<(String, Vec<u8>)> {
+        if let Some(fresh) = &dispatch.fresh {
+            return Some((fresh.delivery.sent_key(), fresh.body.to_vec()));
+        }
+        self.disk.watch(true);
+        let snapshot = self.engine().reader().snapshot();
+        let found = snapshot.and_then(|snapshot| snapshot.load(&dispatch.lease));
+        self.disk.watch(false);
+        match found {
+            Ok(found) => Some(loaded(found)),
+            Err(error) => {
+                assert!(self.disk.struck().is_some(), "it can be read: {error}");
+                None
             }
         }
     }
@@ -798,88 +862,6 @@ impl World {
         };
         let asks = mood.asks();
         self.at(self.mono + reply.after, Event::Report { report, place, asks });
-    }
-
-    /// The process dies in this step: before it, in its commit, or after it with nothing told.
-    fn crash_in(&mut self, given: Given) {
-        self.crashed = true;
-        let now = self.now();
-        let when = self.rng.below(3);
-        let opens = |it: &&Command| {
-            matches!(it, Command::Release { .. } | Command::Retry { .. } | Command::Hold { .. })
-        };
-        let quiet = when == 0;
-        let before = quiet.then(|| self.rows());
-        for command in given.batch.commands.iter().filter(opens) {
-            self.note(command); // it may have been committed before the crash
-        }
-        if when > 0 {
-            let fuse = self.rng.below(60);
-            self.disk.light(fuse);
-            self.engine.as_mut().expect("open").step(now, given.batch).expect("this disk does not fail");
-        }
-        let in_commit = if when == 1 { self.disk.taken() } else { None };
-        self.oracle.fire(match (when, &in_commit) {
-            (0, _) => "crash_before",
-            (1, Some(_)) => "crash_in_commit",
-            (_, _) => "crash_after",
-        });
-        let image = in_commit.unwrap_or_else(|| self.disk.image());
-        self.count_visits();
-        self.engine = None;
-        self.disk = Disk::of(image);
-        self.events.retain(|_, event| !matches!(event, Event::Report { .. }));
-        self.oracle.crashed(now);
-        self.leases.clear();
-        self.starts.clear();
-        self.gates.clear();
-        self.mono += 1 + self.rng.below(5_000);
-        self.reopen();
-        if let Some(before) = before {
-            self.oracle.same(&before, &self.rows());
-            self.oracle.fire("same after a restart");
-        }
-    }
-
-    fn rows(&self) -> Rows {
-        let file = self.engine().reader().snapshot().expect("it can be read");
-        rows(&file, self.now().wall)
-    }
-
-    fn reopen(&mut self) {
-        self.open();
-        let now = self.now();
-        self.oracle.reopened(now);
-        self.engine().reader().snapshot().map(|file| self.oracle.whole(&file, now)).expect("it can be read");
-        for place in 0..self.moods.len() {
-            let file = self.engine().reader().snapshot().expect("it can be read");
-            if let Some(found) = file.destination(&destination_name(place)).expect("it can be read") {
-                self.settings[place] = found.settings;
-            } else {
-                // Lost with the step that was to create it: numbers go by the order of creation.
-                let (name, settings) = (destination_name(place), Box::new(self.settings[place].clone()));
-                let expect = Expect::Anything;
-                self.at(
-                    self.mono,
-                    Event::Command(Command::PutDestination { name, settings, keep_secrets: true, expect }),
-                );
-            }
-        }
-        let states: Vec<_> = (0..self.moods.len()).map(|place| self.is_paused(place)).collect();
-        for (place, paused) in states.into_iter().enumerate() {
-            if paused {
-                self.oracle.paused.insert(place)
-            } else {
-                self.oracle.paused.remove(&place)
-            };
-        }
-    }
-
-    /// A crash may have swallowed a command: the file says how it is.
-    fn is_paused(&self, place: usize) -> bool {
-        let file = self.engine().reader().snapshot().expect("it can be read");
-        let found = file.destination(&destination_name(place)).expect("it can be read");
-        found.is_some_and(|it| it.note.state != duehook::model::DestinationState::Active)
     }
 
     fn mix(&mut self, value: u64) {

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Lease, Payload, Source, State};
 use crate::model::destination::StateNote;
+use crate::model::{Certificates, ClientCertificate, LiveSecret, Secret};
 use crate::model::{ClassNo, DeliveryId, DestNo, Destination, DestinationState, Header, HoldScope, Lane};
 use crate::model::{Name, NewBody, Rate, TenantNo};
 use crate::outcome::{AttemptResult, Clamped, Ending, GateMemory, Hold, HoldReason, NextReason};
@@ -165,6 +166,14 @@ fn destinations() -> Vec<StoredDestination> {
             timeout: Millis(15_000),
             connect_timeout: Millis(5_000),
             headers: vec![Header::new("x-a", "b").unwrap()],
+            secrets: vec![
+                LiveSecret::new(Secret::symmetric(&[9; 24]).unwrap()),
+                LiveSecret { secret: Secret::Ed25519([8; 32]), until: Some(DAY) },
+            ],
+            tls: Some(Certificates {
+                ca: Some("ca".into()),
+                client: Some(ClientCertificate { chain: "chain".into(), key: "key".into() }),
+            }),
             allow_cidrs: vec!["10.0.0.0/8".parse().unwrap()],
             hold_scope: HoldScope::Delivery,
         },

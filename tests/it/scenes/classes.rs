@@ -94,7 +94,7 @@ fn more_classes_ever_than_there_are_numbers() {
 
     scene.engine = None;
     scene.classes = [&ClassSettings::first(), &[class("late", 1, 1_000)][..]].concat();
-    scene.disk = Disk::of(scene.disk.image());
+    scene.disk = Disk::of(&scene.disk.image());
     let refused = scene.try_open().err().expect("there is no number left");
     assert!(matches!(&refused, StoreError::ClassesFull { class } if *class == name("late")), "{refused}");
     assert_eq!(refused.exit_code(), 78);
