@@ -23,7 +23,7 @@ pub fn target(bytes: &[u8]) {
     let mut cutter = Cutter::default();
     for piece in bytes.chunks(7) {
         cutter.push(piece);
-        while let Some(piece) = cutter.next() {
+        while let Some(piece) = cutter.cut() {
             cut(&piece, &checks);
         }
     }

@@ -336,10 +336,9 @@ impl Handle {
 
 /// Whether deliveries are claimed, in the word of the API: a stop of the process stops them too.
 fn claims_word(live: &Live, shutting_down: bool) -> &'static str {
-    match live.claims {
-        Claims::Running if shutting_down => Claims::Stopped.word(0),
-        claims => claims.word(live.in_flight.into()),
-    }
+    let stopped = shutting_down && live.claims == Claims::Running;
+    let claims = if stopped { Claims::Stopped } else { live.claims };
+    claims.word(live.in_flight.into())
 }
 
 /// The delivery that `new` repeats, if it is one and its body is the same.

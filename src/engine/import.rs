@@ -197,7 +197,7 @@ impl InStep<'_, '_> {
             let DestinationLine { name, settings, note, created_at, revision, memory } = line;
             let stored = StoredDestination { name, settings, note, created_at, revision };
             let no = self.add_destination(&stored, memory)?;
-            self.file.put_gate(no, &self.core.schedule.memory(no, self.now))?;
+            self.file.put_gate(no, &memory)?;
         }
         Ok(Ok(Imported::New))
     }

@@ -104,7 +104,7 @@ async fn a_higher_revision_replaces_and_a_lower_one_does_not() {
         line["revision"] = 7.into();
         line["state"] = "terminal".into();
         line["outcome"] = "cancelled".into();
-        line["finished_at"] = "2026-01-15T12:00:00.000Z".into();
+        line["finished_at"] = line["created_at"].clone();
         (line["next_attempt_at"], line["next_reason"]) = (Value::Null, Value::Null);
         line["attempts"] = 3.into();
     };

@@ -42,7 +42,7 @@ impl Cutter {
     }
 
     /// The next line that is whole.
-    pub fn next(&mut self) -> Option<Piece> {
+    pub fn cut(&mut self) -> Option<Piece> {
         while let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
             let line = self.buffer.split_to(self.searched + at + 1);
             self.searched = 0;
@@ -98,7 +98,7 @@ impl Lines {
     /// 408 when nothing comes for a minute, 400 when the body breaks off. Both end the connection.
     pub async fn next(&mut self) -> Result<Option<Piece>, Problem> {
         loop {
-            if let Some(piece) = self.cutter.next() {
+            if let Some(piece) = self.cutter.cut() {
                 return Ok(Some(piece));
             }
             if self.ended {
@@ -132,7 +132,7 @@ mod tests {
             let mut got = Vec::new();
             for piece in pieces {
                 cutter.push(piece.as_bytes());
-                got.extend(std::iter::from_fn(|| cutter.next()));
+                got.extend(std::iter::from_fn(|| cutter.cut()));
             }
             got.extend(cutter.rest());
             let want: Vec<Piece> = want
@@ -155,20 +155,20 @@ mod tests {
     fn a_line_that_is_too_long_is_named_and_not_kept() {
         let mut cutter = Cutter::default();
         cutter.push(b"a\n");
-        assert_eq!(cutter.next(), Some(Piece::Line(1, Bytes::from_static(b"a"))));
+        assert_eq!(cutter.cut(), Some(Piece::Line(1, Bytes::from_static(b"a"))));
         for _ in 0..3 {
             cutter.push(&vec![b'x'; MAX_LINE + 1]);
-            assert_eq!(cutter.next(), None);
+            assert_eq!(cutter.cut(), None);
             assert!(cutter.buffer.is_empty(), "nothing of it is held");
         }
         cutter.push(b"x\nb\n");
-        assert_eq!(cutter.next(), Some(Piece::TooLong(2)));
-        assert_eq!(cutter.next(), Some(Piece::Line(3, Bytes::from_static(b"b"))));
+        assert_eq!(cutter.cut(), Some(Piece::TooLong(2)));
+        assert_eq!(cutter.cut(), Some(Piece::Line(3, Bytes::from_static(b"b"))));
         cutter.push(&vec![b'x'; MAX_LINE]);
         cutter.push(b"\n");
-        assert!(matches!(cutter.next(), Some(Piece::Line(4, line)) if line.len() == MAX_LINE));
+        assert!(matches!(cutter.cut(), Some(Piece::Line(4, line)) if line.len() == MAX_LINE));
         cutter.push(&vec![b'x'; MAX_LINE + 1]);
-        assert_eq!((cutter.next(), cutter.rest()), (None, Some(Piece::TooLong(5))));
+        assert_eq!((cutter.cut(), cutter.rest()), (None, Some(Piece::TooLong(5))));
         assert_eq!(cutter.rest(), None);
     }
 }
