@@ -29,8 +29,8 @@ pub const CACHE_BYTES: usize = 128 << 20;
 const BACKEND_CACHE_BYTES: usize = 1 << 20;
 /// A death this soon after a start counts towards a crash loop (DESIGN.md).
 pub const CRASH_WINDOW: Millis = Millis(60_000);
-/// What we crashed with is looked at when it is smaller: the look takes less than half a second.
-pub const LOOK_BELOW: u64 = 64 << 20;
+/// What we crashed with is looked at when it is no larger: the look takes less than half a second.
+pub const LOOK_UP_TO: u64 = 128 << 20;
 /// The region that may be renamed: the one a file gets when none was set.
 pub const UNSET_REGION: &str = "local";
 /// What a redb file begins with.
@@ -120,7 +120,7 @@ pub fn open(path: &Path, host: &str, opening: &Opening<'_>, told: Told) -> Resul
     };
     let owner = Owner::beside(path, opening.region);
     let left = owner.left(path, host);
-    if left == Some(Left::Closed) || left == Some(Left::Crashed) && length >= LOOK_BELOW {
+    if left == Some(Left::Closed) || left == Some(Left::Crashed) && length > LOOK_UP_TO {
         if inspect::is_in_use(path)? {
             return Err(OpenError::InUse { path: path.to_owned() });
         }

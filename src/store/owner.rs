@@ -2,7 +2,9 @@
 //!
 //! It is ours when host, device and inode agree and the file was last changed when we say:
 //! exactly then if it was closed, within [`SLACK`] of the last heartbeat if we crashed. `cp`
-//! over the file keeps the inode but not the time of change. Losing the note costs one check.
+//! over the file keeps the inode but not the time of change. Losing the note costs one check. What
+//! is put over a crashed file within [`SLACK`] is taken for ours: so that is looked at all the same
+//! where it takes no time (`open`).
 //! Region and format must agree too: a plain open changes the file, and one that is to be
 //! refused must not be changed.
 //!
