@@ -121,6 +121,7 @@ impl<'a> Bench<'a> {
         let put = |no| Command::PutDestination {
             name: name(&format!("d{no}")),
             settings: Box::new(settings()),
+            keep_secrets: false,
             expect: Expect::Anything,
         };
         let commands = (0..DESTINATIONS).map(put).collect();
@@ -228,6 +229,8 @@ fn settings() -> Destination {
         headers: vec![],
         allow_cidrs: vec![],
         hold_scope: HoldScope::Destination,
+        secrets: vec![],
+        tls: None,
     }
 }
 

@@ -12,6 +12,7 @@ use super::backup::{BackedUp, Backups, Reads};
 use super::clock::Clock;
 use super::commits::{Commits, Measured};
 use super::inbox::{Inbox, NotTaken, Phase, Refusal};
+use super::trial::Trials;
 use crate::engine::command::{
     AcceptBatch, Accepted, Answer, ClaimsSet, Command, CommandError, Done, Query, Rejected,
 };
@@ -45,6 +46,7 @@ pub struct Handle {
     pub(super) path: Arc<Path>,
     pub(super) backups: Arc<Backups>,
     pub(super) reads: Arc<Reads>,
+    pub(super) trials: Arc<Trials>,
     pub(super) disk: Arc<Disk>,
     pub(super) region: Name,
 }

@@ -12,6 +12,7 @@ mod hold;
 mod inbox;
 mod run;
 mod snapshots;
+mod trial;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use commits::Commits;
 use courier::Courier;
 use handle::READERS;
 use inbox::Inbox;
+use trial::Trials;
 
 pub use handle::{Handle, Health, Unavailable};
 
@@ -91,9 +93,11 @@ pub fn start(
         floor: custody.disk.kept(),
     };
     let backups = Backups::start(source, custody.backups.clone());
+    let sender = Arc::new(sender);
     let handle = Handle {
         backups: Arc::clone(&backups),
         reads,
+        trials: Arc::new(Trials::new(Arc::clone(&sender))),
         inbox: Arc::clone(&inbox),
         reader: engine.reader(),
         readers: Arc::new(Semaphore::new(READERS)),
@@ -105,7 +109,8 @@ pub fn start(
         disk: custody.disk.clone().into(),
         region: engine.region().clone(),
     };
-    let courier = Courier::start(engine.reader(), sender, Arc::clone(&inbox), clock.clone(), runtime);
+    let courier =
+        Courier::start(engine.reader(), Arc::clone(&sender), Arc::clone(&inbox), clock.clone(), runtime);
     let (end, ended) = oneshot::channel();
     let runtime = runtime.clone();
     let inbound = Arc::clone(&inbox);

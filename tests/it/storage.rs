@@ -145,7 +145,8 @@ pub(crate) async fn parked(handle: &Handle, n: usize) {
 /// One destination that lets nothing through.
 pub(crate) async fn held(handle: &Handle) {
     let settings = Box::new(settings(1, Millis::seconds(1)));
-    let put = Order::PutDestination { name: name("shop"), settings, expect: Expect::Anything };
+    let put =
+        Order::PutDestination { name: name("shop"), settings, keep_secrets: true, expect: Expect::Anything };
     handle.command(put).await.unwrap().unwrap();
     let until = handle.now().plus(Millis::seconds(86_400));
     handle.command(Order::Hold { name: name("shop"), until }).await.unwrap().unwrap();
