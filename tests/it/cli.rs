@@ -316,6 +316,26 @@ fn who_has_most() {
 }
 
 #[test]
+fn what_erases_wants_to_be_confirmed() {
+    check(&Case {
+        arguments: &["erase", "dlv_01"],
+        answers: &[],
+        code: 4,
+        stdout: &[],
+        stderr: &["nobody confirmed it", "--yes"],
+        asked: &[],
+    });
+    check(&Case {
+        arguments: &["erase", "dlv_01", "dlv_02", "--yes"],
+        answers: &[(204, ""), (204, "")],
+        code: 0,
+        stdout: &["dlv_01: erased\ndlv_02: erased\n"],
+        stderr: &[],
+        asked: &["DELETE /v1/deliveries/dlv_01/payload", "DELETE /v1/deliveries/dlv_02/payload"],
+    });
+}
+
+#[test]
 fn what_loses_work_wants_to_be_confirmed() {
     check(&Case {
         arguments: &["cancel", "dlv_01"],
@@ -332,22 +352,6 @@ fn what_loses_work_wants_to_be_confirmed() {
         stdout: &["dlv_01"],
         stderr: &[],
         asked: &["POST /v1/deliveries/dlv_01/cancel"],
-    });
-    check(&Case {
-        arguments: &["erase", "dlv_01"],
-        answers: &[],
-        code: 4,
-        stdout: &[],
-        stderr: &["nobody confirmed it", "--yes"],
-        asked: &[],
-    });
-    check(&Case {
-        arguments: &["erase", "dlv_01", "dlv_02", "--yes"],
-        answers: &[(204, ""), (204, "")],
-        code: 0,
-        stdout: &["dlv_01: erased\ndlv_02: erased\n"],
-        stderr: &[],
-        asked: &["DELETE /v1/deliveries/dlv_01/payload", "DELETE /v1/deliveries/dlv_02/payload"],
     });
     check(&Case {
         arguments: &["retry", "dlv_01"],
