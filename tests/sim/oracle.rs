@@ -96,7 +96,7 @@ impl Oracle {
     /// S1, S11: a producer has its answer.
     pub(crate) fn tell(&mut self, accepted: &Accepted) {
         let it = &accepted.delivery.delivery;
-        let duehook::delivery::Source::Inline { sha256, .. } = it.payload.source else { panic!("inline") };
+        let Source::Inline { sha256, .. } = it.payload.source else { panic!("inline") };
         let fixed = fixed(it);
         let told = Told { sha256, key: it.sent_key(), expires_at: it.expires_at, fixed };
         if accepted.duplicate {
