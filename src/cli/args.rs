@@ -29,8 +29,11 @@ const FIRST_STEPS: &str = "Examples:
 #[derive(Debug, ArgsTrait)]
 pub(super) struct Global {
     /// The server's admin listener [default: DUEHOOK_ADMIN or http://127.0.0.1:8461]
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL|unix:PATH")]
     pub admin: Option<String>,
+    /// A file that holds the token to ask with [default: DUEHOOK_TOKEN_FILE or none]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     /// Write JSON: one document, or a line for each item of a list
     #[arg(long, global = true)]
     pub json: bool,
@@ -62,6 +65,9 @@ pub(super) enum Command {
     /// Make a data file smaller that no server has open
     #[command(after_help = "Example:\n  duehook compact duehook.redb")]
     Compact(files::OneFile),
+    /// Make a token, and what the server's configuration needs to know of it
+    #[command(after_help = "Example:\n  duehook token new shop --scope ingest --tenant acme")]
+    Token(files::Token),
     /// Print the version
     #[command(after_help = "Example:\n  duehook version --json")]
     Version,

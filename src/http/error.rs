@@ -32,6 +32,9 @@ pub enum Code {
     ClassUnknown,
     RefNotAllowed,
     HostNotAllowed,
+    TokenRequired,
+    ScopeMissing,
+    TenantNotAllowed,
     OriginNotAllowed,
     NotFound,
     MethodNotAllowed,
@@ -90,6 +93,9 @@ impl Code {
             Code::HostNotAllowed => {
                 ("host_not_allowed", S::MISDIRECTED_REQUEST, "This host name is not served here")
             }
+            Code::TokenRequired => ("token_required", S::UNAUTHORIZED, "A token is needed"),
+            Code::ScopeMissing => ("scope_missing", S::FORBIDDEN, "The token does not open this"),
+            Code::TenantNotAllowed => ("tenant_not_allowed", S::FORBIDDEN, "Not a tenant of the token"),
             Code::OriginNotAllowed => {
                 ("origin_not_allowed", S::FORBIDDEN, "Another site may not change anything here")
             }
@@ -243,6 +249,9 @@ impl Problem {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(wait) = self.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.0.div_ceil(1_000).max(1)));
+        }
+        if self.code == Code::TokenRequired {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if self.close {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));

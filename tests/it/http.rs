@@ -1,6 +1,7 @@
 //! The HTTP side against a running server: what is sent, what is answered, what a receiver sees.
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+mod access;
 mod admin;
 mod bad_input;
 mod figures;

@@ -1,5 +1,6 @@
 //! The destination with its live side, as it is shown.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
@@ -19,7 +20,7 @@ pub const MASK: &str = "***";
 pub struct DestinationObject<'a> {
     id: &'a str,
     tenant: &'a str,
-    url: &'a str,
+    url: Cow<'a, str>,
     concurrency: ConcurrencyObject,
     rate: Option<RateObject>,
     policy: &'a str,
@@ -152,7 +153,7 @@ impl<'a> DestinationObject<'a> {
         DestinationObject {
             id: view.name.as_str(),
             tenant: settings.tenant.as_str(),
-            url: settings.url.as_str(),
+            url: settings.url.as_str().into(),
             concurrency: ConcurrencyObject::of(settings),
             rate: settings.rate.map(RateObject::of),
             policy: settings.policy.as_str(),
@@ -168,6 +169,14 @@ impl<'a> DestinationObject<'a> {
             state_by: said(&view.note.by),
             live: LiveObject::of(settings, gate),
         }
+    }
+
+    /// The same for one who is not to see the whole URL, which may be a secret: scheme and host.
+    #[must_use]
+    pub fn hiding_url(mut self, view: &DestinationView) -> DestinationObject<'a> {
+        let url = &view.settings.url;
+        self.url = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default()).into();
+        self
     }
 
     /// The same, with what waits and is not yet due.
