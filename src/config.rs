@@ -4,6 +4,7 @@
 //! data file. A key that is unknown, or that this version does not act on, is refused by name:
 //! a setting that is silently ignored is worse than a server that does not start.
 
+mod access;
 mod error;
 mod layers;
 mod read;
@@ -11,7 +12,6 @@ mod value;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
@@ -21,6 +21,7 @@ use crate::model::{self, ClassSettings, Name, TenantWeights};
 use crate::policy::Policy;
 use crate::time::Millis;
 
+pub use access::{Auth, Listen, Listener, Scope, TlsFiles, Token};
 pub use error::{ConfigError, Origin};
 
 /// Every setting, resolved once.
@@ -52,6 +53,7 @@ pub struct Settings {
     pub retention: Retention,
     /// None: no rolling snapshots.
     pub backup: Option<Backup>,
+    pub tokens: Vec<Token>,
 }
 
 /// The rolling snapshots.
@@ -78,14 +80,6 @@ pub enum LogFormat {
     Auto,
     Text,
     Json,
-}
-
-/// An address that is served, and the host names it answers to besides loopback ones.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listener {
-    /// Always a loopback address in this version.
-    pub listen: SocketAddr,
-    pub allowed_hosts: Vec<String>,
 }
 
 /// What producers meet.
@@ -201,6 +195,7 @@ impl Default for Settings {
             tenant_weights: TenantWeights::default(),
             retention: Retention::default(),
             backup: Some(Backup::default()),
+            tokens: Vec::new(),
         }
     }
 }
@@ -209,14 +204,6 @@ impl Default for Settings {
 #[must_use]
 pub fn default_policy() -> Name {
     "default".parse().expect("default is a name")
-}
-
-impl Listener {
-    /// On 127.0.0.1 at `port`, for loopback names only.
-    #[must_use]
-    pub fn loopback(port: u16) -> Listener {
-        Listener { listen: SocketAddr::from(([127, 0, 0, 1], port)), allowed_hosts: Vec::new() }
-    }
 }
 
 impl Default for Backup {

@@ -6,6 +6,7 @@
 pub mod class;
 pub mod destination;
 pub mod header;
+pub mod secret;
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,6 +19,7 @@ use crate::time::{Millis, Timestamp};
 pub use class::{ClassSettings, TenantWeights};
 pub use destination::{Destination, DestinationState, HoldScope, Rate};
 pub use header::Header;
+pub use secret::{Certificates, ClientCertificate, LiveSecret, Secret};
 
 /// A body may be this long unless the operator sets less or more.
 pub const MAX_PAYLOAD_DEFAULT: usize = 256 * 1024;

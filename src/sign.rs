@@ -3,10 +3,14 @@
 //! Pure: a request gives the same headers every time. Nothing here reads a clock or sends
 //! anything, and no value of a header is ever logged.
 
+mod signature;
+
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::model::{DeliveryId, Header};
 use crate::time::Timestamp;
+
+pub use signature::Signers;
 
 /// What a request says it comes from unless its destination says otherwise.
 pub const USER_AGENT: &str = concat!("duehook/", env!("CARGO_PKG_VERSION"));
@@ -18,8 +22,9 @@ const ATTEMPT: HeaderName = HeaderName::from_static("duehook-attempt");
 const CREATED_AT: HeaderName = HeaderName::from_static("duehook-created-at");
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 /// Headers of ours in one request.
-const OURS: usize = 8;
+const OURS: usize = 9;
 
 /// What the headers of one attempt are made from.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +37,9 @@ pub struct Letterhead<'a> {
     /// Of this attempt.
     pub sent_at: Timestamp,
     pub content_type: &'a str,
+    /// What signs, and the bytes that are sent.
+    pub signers: &'a Signers,
+    pub body: &'a [u8],
     /// Those of every request to this destination.
     pub destination: &'a [Header],
     /// The delivery's own.
@@ -52,7 +60,11 @@ pub fn headers(of: &Letterhead<'_>) -> HeaderMap {
     map.insert(WEBHOOK_TIMESTAMP, (of.sent_at.0 / 1000).into());
     set(&mut map, IDEMPOTENCY_KEY, of.key);
     set(&mut map, CREATED_AT, &of.created_at.to_string());
-    set(&mut map, WEBHOOK_ID, &of.delivery.to_string());
+    let id = of.delivery.to_string();
+    set(&mut map, WEBHOOK_ID, &id);
+    if let Some(signature) = of.signers.sign(&id, of.sent_at, of.body) {
+        set(&mut map, WEBHOOK_SIGNATURE, &signature);
+    }
     if !of.keep_alive {
         map.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -89,6 +101,8 @@ mod tests {
         pairs.iter().map(|(name, value)| Header::new(name, value).unwrap()).collect()
     }
 
+    static NONE: std::sync::OnceLock<Signers> = std::sync::OnceLock::new();
+
     fn letterhead<'a>(destination: &'a [Header], own: &'a [Header]) -> Letterhead<'a> {
         Letterhead {
             delivery: DeliveryId(7),
@@ -97,6 +111,8 @@ mod tests {
             created_at: "2026-01-15T12:00:00Z".parse().unwrap(),
             sent_at: Timestamp(1_768_478_401_999),
             content_type: "application/json; charset=utf-8",
+            signers: NONE.get_or_init(Signers::default),
+            body: b"{}",
             destination,
             own,
             keep_alive: true,

@@ -166,6 +166,7 @@ fn destinations(size: Size, now: Timestamp) -> Vec<Command> {
     let put = |it: Name, tenant: u64| Command::PutDestination {
         name: it,
         settings: Box::new(settings(tenant)),
+        keep_secrets: true,
         expect: Expect::Anything,
     };
     let mut all = vec![put(name(FIRST), size.tenants)];
@@ -191,6 +192,8 @@ fn settings(tenant: u64) -> Destination {
         timeout: Millis(15_000),
         connect_timeout: Millis(5_000),
         headers: vec![],
+        secrets: vec![],
+        tls: None,
         allow_cidrs: vec![],
         hold_scope: HoldScope::Destination,
     }

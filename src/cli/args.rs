@@ -1,5 +1,6 @@
 //! What can be typed: every command, its arguments and an example of each.
 
+pub(super) mod dest;
 pub(super) mod drill;
 pub(super) mod files;
 
@@ -28,8 +29,11 @@ const FIRST_STEPS: &str = "Examples:
 #[derive(Debug, ArgsTrait)]
 pub(super) struct Global {
     /// The server's admin listener [default: DUEHOOK_ADMIN or http://127.0.0.1:8461]
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL|unix:PATH")]
     pub admin: Option<String>,
+    /// A file that holds the token to ask with [default: DUEHOOK_TOKEN_FILE or none]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     /// Write JSON: one document, or a line for each item of a list
     #[arg(long, global = true)]
     pub json: bool,
@@ -61,6 +65,9 @@ pub(super) enum Command {
     /// Make a data file smaller that no server has open
     #[command(after_help = "Example:\n  duehook compact duehook.redb")]
     Compact(files::OneFile),
+    /// Make a token, and what the server's configuration needs to know of it
+    #[command(after_help = "Example:\n  duehook token new shop --scope ingest --tenant acme")]
+    Token(files::Token),
     /// Print the version
     #[command(after_help = "Example:\n  duehook version --json")]
     Version,
@@ -98,7 +105,7 @@ pub(super) enum Ask {
     Cancel(One),
     /// Destinations: list, show, set, remove, stop and start
     #[command(after_help = "Example:\n  duehook dest ls --state paused")]
-    Dest(Dest),
+    Dest(dest::Dest),
     /// Show what waits, what is in flight and what is due in the next hour
     #[command(
         after_help = "Examples:\n  duehook stats --json\n  duehook stats --destinations --sort oldest\n  \
@@ -223,150 +230,6 @@ pub(super) struct List {
 pub(super) struct One {
     /// The delivery's id
     pub id: String,
-}
-
-#[derive(Debug, ArgsTrait)]
-pub(super) struct Dest {
-    #[command(subcommand)]
-    pub command: DestCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum DestCommand {
-    /// List destinations by name
-    #[command(after_help = "Example:\n  duehook dest ls --tenant acme --state disabled")]
-    Ls {
-        #[arg(long)]
-        tenant: Option<String>,
-        /// active, paused, disabled; several with commas
-        #[arg(long)]
-        state: Option<String>,
-    },
-    /// Show a destination, its settings and how it is doing
-    #[command(after_help = "Example:\n  duehook dest get shop-eu")]
-    Get(Named),
-    /// Create a destination, or change what is given of it
-    #[command(
-        after_help = "Examples:\n  duehook dest set shop-eu --tenant acme --url https://hooks.example.com/in\n  \
-                            duehook dest set shop-eu --concurrency 4 --timeout 20s\n  \
-                            duehook dest set shop-eu --rate 10 --burst 5"
-    )]
-    Set(Box<Set>),
-    /// Remove a destination
-    #[command(after_help = "Example:\n  duehook dest rm shop-eu")]
-    Rm(Named),
-    /// Stop sending; new deliveries are accepted and kept
-    #[command(after_help = "Example:\n  duehook dest pause shop-eu --reason 'maintenance until noon'")]
-    Pause(Reasoned),
-    /// End a pause
-    #[command(after_help = "Example:\n  duehook dest resume shop-eu")]
-    Resume(Reasoned),
-    /// End a disabled state
-    #[command(after_help = "Example:\n  duehook dest enable shop-eu --reason 'customer is back'")]
-    Enable(Reasoned),
-    /// Stop sending and refuse new deliveries
-    #[command(after_help = "Example:\n  duehook dest disable shop-eu --reason 'contract ended'")]
-    Disable(Reasoned),
-    /// Let nothing through until a time
-    #[command(after_help = "Examples:\n  duehook dest hold shop-eu --for 10m\n  \
-                            duehook dest hold shop-eu --until 2026-01-15T12:00:00Z")]
-    Hold(Hold),
-    /// End a hold, the receiver's own included
-    #[command(after_help = "Example:\n  duehook dest release shop-eu")]
-    Release(Named),
-}
-
-#[derive(Debug, ArgsTrait)]
-pub(super) struct Named {
-    /// The destination's name
-    pub name: String,
-}
-
-#[derive(Debug, ArgsTrait)]
-pub(super) struct Reasoned {
-    /// The destination's name
-    pub name: String,
-    /// Kept and shown with the state
-    #[arg(long, value_name = "TEXT")]
-    pub reason: Option<String>,
-}
-
-#[derive(Debug, ArgsTrait)]
-#[command(group(ArgGroup::new("end").args(["until", "for_"]).required(true)))]
-pub(super) struct Hold {
-    /// The destination's name
-    pub name: String,
-    /// The time at which it ends
-    #[arg(long, value_name = "TIME")]
-    pub until: Option<String>,
-    /// How long it lasts
-    #[arg(long = "for", id = "for_", value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub length: Option<Duration>,
-    /// Why; this version checks it but does not keep it
-    #[arg(long, value_name = "TEXT")]
-    pub reason: Option<String>,
-}
-
-#[derive(Debug, ArgsTrait)]
-pub(super) struct Set {
-    /// The destination's name
-    pub name: String,
-    /// Whose it is; cannot be changed later
-    #[arg(long)]
-    pub tenant: Option<String>,
-    #[arg(long)]
-    pub url: Option<String>,
-    /// The most requests in flight
-    #[arg(long, value_name = "N")]
-    pub concurrency: Option<u32>,
-    /// Let the limit follow what the receiver can take, up to the most in flight
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true"
-    )]
-    pub adaptive: Option<bool>,
-    /// Requests a second, such as 10 or 0.5; none: as often as there is work
-    #[arg(long, value_name = "N", value_parser = rate, allow_negative_numbers = true)]
-    pub rate: Option<RateLimit>,
-    /// Requests that may go at once after a rest
-    #[arg(long, value_name = "N")]
-    pub burst: Option<u32>,
-    /// The retry policy's name
-    #[arg(long)]
-    pub policy: Option<String>,
-    /// For the whole attempt
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub timeout: Option<Duration>,
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub connect_timeout: Option<Duration>,
-    /// A request header; may be given several times, and all of them replace the ones there were
-    #[arg(long = "header", value_name = "NAME:VALUE")]
-    pub headers: Vec<String>,
-    /// A network that may be called although it is not public; may be given several times
-    #[arg(long = "allow-cidr", value_name = "CIDR")]
-    pub allow_cidrs: Vec<String>,
-    /// What a 429 holds back: destination or delivery
-    #[arg(long, value_name = "SCOPE")]
-    pub hold_scope: Option<String>,
-}
-
-/// What `--rate` says.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum RateLimit {
-    None,
-    PerSecond(f64),
-}
-
-/// The server knows the range; what is no number has no JSON.
-fn rate(text: &str) -> Result<RateLimit, String> {
-    if text == "none" {
-        return Ok(RateLimit::None);
-    }
-    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-    number.map(RateLimit::PerSecond).ok_or_else(|| "must be a number, or none".to_owned())
 }
 
 #[derive(Debug, ArgsTrait)]

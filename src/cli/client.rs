@@ -19,10 +19,18 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A backup of a large file takes minutes; this is for a server that hangs.
 const LONG_TIMEOUT: Duration = Duration::from_secs(6 * 3_600);
 
+/// What helps who was not let in.
+const NO_TOKEN: &str = "name a file that holds a token: --token-file FILE, or DUEHOOK_TOKEN_FILE";
+/// What an address begins with that is a file.
+const UNIX: &str = "unix:";
+
 /// The way to one server.
 pub(super) struct Client {
     http: reqwest::Client,
     admin: Url,
+    /// Where the socket is, if it is one of the file system.
+    socket: Option<String>,
+    token: Option<String>,
     timeout: Duration,
 }
 
@@ -35,20 +43,28 @@ pub(super) struct Answer {
 
 impl Client {
     /// Opens nothing yet.
-    pub(super) fn new(admin: &str) -> Result<Client, Fault> {
-        let http = reqwest::Client::builder()
+    pub(super) fn new(admin: &str, token: Option<String>) -> Result<Client, Fault> {
+        let mut builder = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .build()
-            .map_err(|error| Fault::Local(format!("cannot make an HTTP client: {error}")))?;
-        Ok(Client { http, admin: address(admin)?, timeout: TIMEOUT })
+            .connect_timeout(CONNECT_TIMEOUT);
+        let socket = admin.strip_prefix(UNIX).map(str::to_owned);
+        if let Some(path) = &socket {
+            builder = builder.unix_socket(path.as_str());
+        }
+        let http =
+            builder.build().map_err(|error| Fault::Local(format!("cannot make an HTTP client: {error}")))?;
+        // Whoever asks by a socket file names a host that every server has.
+        let admin = address(if socket.is_some() { "http://localhost" } else { admin })?;
+        Ok(Client { http, admin, socket, token, timeout: TIMEOUT })
     }
 
     /// The same, for an order that takes long.
     pub(super) fn patient(&self) -> Client {
-        Client { http: self.http.clone(), admin: self.admin.clone(), timeout: LONG_TIMEOUT }
+        let (http, admin) = (self.http.clone(), self.admin.clone());
+        let (socket, token) = (self.socket.clone(), self.token.clone());
+        Client { http, admin, socket, token, timeout: LONG_TIMEOUT }
     }
 
     /// A request to the path made of `parts`, each escaped.
@@ -70,7 +86,11 @@ impl Client {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        self.http.request(method, url).timeout(self.timeout)
+        let request = self.http.request(method, url).timeout(self.timeout);
+        match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        }
     }
 
     /// Asks a question.
@@ -85,8 +105,18 @@ impl Client {
         parts: &[&str],
         body: &serde_json::Value,
     ) -> Result<Answer, Fault> {
+        self.order_text(method, parts, body.to_string()).await
+    }
+
+    /// The same with a document that is a text already: its bytes count.
+    pub(super) async fn order_text(
+        &self,
+        method: Method,
+        parts: &[&str],
+        body: String,
+    ) -> Result<Answer, Fault> {
         let request = self.request(method, parts).header("content-type", "application/json");
-        self.answer(request.body(body.to_string())).await
+        self.answer(request.body(body)).await
     }
 
     /// Sends a request that is ready; what is not a 2xx is a [`Fault`].
@@ -101,7 +131,8 @@ impl Client {
         match serde_json::from_str::<Problem>(&text) {
             Ok(problem) if problem.detail.as_deref() == Some(NO_ROUTE) => Err(self.not_duehook()),
             Ok(problem) if !problem.code.is_empty() => {
-                Err(Fault::Problem(Box::new(Refusal { problem, text, hint: None })))
+                let hint = (problem.status == 401).then(|| NO_TOKEN.to_owned());
+                Err(Fault::Problem(Box::new(Refusal { problem, text, hint })))
             }
             Ok(_) | Err(_) => Err(self.not_duehook()),
         }
@@ -117,7 +148,10 @@ impl Client {
     }
 
     fn name(&self) -> String {
-        self.admin.as_str().trim_end_matches('/').to_owned()
+        match &self.socket {
+            Some(path) => format!("{UNIX}{path}"),
+            None => self.admin.as_str().trim_end_matches('/').to_owned(),
+        }
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Fault {

@@ -240,11 +240,16 @@ pub(super) async fn attempts(client: &Client, output: &Output, id: &str) -> Resu
     if page.data.is_empty() {
         return write("no attempts");
     }
+    write(&attempt_table(output, &page.data))
+}
+
+/// Attempts, one a row.
+pub(super) fn attempt_table(output: &Output, attempts: &[Attempt]) -> String {
     let mut shown = table(&["n", "started", "result", "sent", "status", "asked for", "next", "error"]);
-    for attempt in &page.data {
+    for attempt in attempts {
         shown.add_row(attempt_row(output, attempt));
     }
-    write(&printed(&shown))
+    printed(&shown)
 }
 
 fn attempt_row(output: &Output, attempt: &Attempt) -> Vec<Cell> {

@@ -4,9 +4,10 @@ use comfy_table::Cell;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use super::args::{DestCommand, Hold, Named, RateLimit, Reasoned, Set};
+use super::args::dest::{DestCommand, Hold, Named, RateLimit, Reasoned, Set};
 use super::client::{Answer, Client};
 use super::fault::Fault;
+use super::keys;
 use super::near::suggest;
 use super::output::{Output, length, printed, sheet, table, word, write};
 use super::wire::{Destination, Observed, Rate, RawPage, Recovery};
@@ -34,6 +35,8 @@ fn name(command: &DestCommand) -> &str {
         | DestCommand::Enable(one)
         | DestCommand::Disable(one) => &one.name,
         DestCommand::Hold(hold) => &hold.name,
+        DestCommand::Test(one) => &one.name,
+        DestCommand::Rotate(one) => &one.name,
     }
 }
 
@@ -52,6 +55,8 @@ async fn carry_out(client: &Client, output: &Output, command: DestCommand) -> Re
         DestCommand::Disable(one) => verb(client, output, &one, "disable").await,
         DestCommand::Hold(one) => hold(client, output, &one).await,
         DestCommand::Release(one) => release(client, output, &one).await,
+        DestCommand::Test(one) => keys::test(client, output, &one).await,
+        DestCommand::Rotate(one) => keys::rotate(client, output, &one).await,
     }
 }
 
@@ -213,6 +218,8 @@ fn patch(change: &Set) -> Result<Value, Fault> {
         ("timeout_ms", change.timeout.as_ref().map(millis)),
         ("connect_timeout_ms", change.connect_timeout.as_ref().map(millis)),
         ("headers", headers(&change.headers)?),
+        ("secrets", keys::secrets(change)?),
+        ("tls", keys::tls(change)?),
         ("allow_cidrs", (!change.allow_cidrs.is_empty()).then(|| json!(change.allow_cidrs))),
         ("hold_scope", texts(&change.hold_scope)),
     ];

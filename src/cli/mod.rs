@@ -11,6 +11,7 @@ mod deliveries;
 mod destinations;
 mod fault;
 mod files;
+mod keys;
 mod near;
 mod output;
 mod send;
@@ -18,6 +19,7 @@ pub mod serve;
 mod server;
 mod stats;
 mod supervisor;
+mod token;
 mod trial;
 mod wire;
 
@@ -34,6 +36,7 @@ use crate::config::{self, Environment, Settings, Sources};
 /// Where a server listens for its operators unless told otherwise.
 const ADMIN_DEFAULT: &str = "http://127.0.0.1:8461";
 /// The variable that `--admin` stands over.
+const TOKEN_VARIABLE: &str = "DUEHOOK_TOKEN_FILE";
 const ADMIN_VARIABLE: &str = "DUEHOOK_ADMIN";
 
 /// Reads the arguments, does what they say, and answers with the exit code.
@@ -68,6 +71,7 @@ fn carry_out(global: &Global, command: Command) -> Result<ExitCode, Fault> {
         Command::CheckConfig(files) => {
             check_config(&output, &settings(files, environment)?).map(|()| ExitCode::SUCCESS)
         }
+        Command::Token(token) => token::run(&output, &token.command).map(|()| ExitCode::SUCCESS),
         Command::Version => output.version().map(|()| ExitCode::SUCCESS),
         Command::Verify(one) => files::verify(&output, &one.file),
         Command::Restore(what) => {
@@ -77,7 +81,7 @@ fn carry_out(global: &Global, command: Command) -> Result<ExitCode, Fault> {
         Command::Receiver(receiver) => in_runtime(trial::receiver(&output, receiver))?,
         Command::Drill(drill) => in_runtime(trial::drill(&output, drill.command))?,
         Command::Ask(question) => {
-            let client = Client::new(&admin(global, &environment)?)?;
+            let client = Client::new(&admin(global, &environment)?, token(global, &environment)?)?;
             in_runtime(ask(&client, &output, question))?.map(|()| ExitCode::SUCCESS)
         }
     }
@@ -124,6 +128,12 @@ fn check_config(output: &Output, settings: &Settings) -> Result<(), Fault> {
             )
         },
     )
+}
+
+/// The token to ask with, if a file is named.
+fn token(global: &Global, environment: &Environment) -> Result<Option<String>, Fault> {
+    let named = environment.get(TOKEN_VARIABLE).map(std::path::PathBuf::from);
+    global.token_file.clone().or(named).map(|file| token::read(&file)).transpose()
 }
 
 fn admin(global: &Global, environment: &Environment) -> Result<String, Fault> {

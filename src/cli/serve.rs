@@ -2,22 +2,21 @@
 
 use std::future::pending;
 use std::io::IsTerminal;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::supervisor;
-use crate::config::{Listener, LogFormat, Settings};
+use crate::config::{Auth, Listen, Listener, LogFormat, Settings};
 use crate::driver::backup::Plan;
 use crate::driver::clock::Clock;
 use crate::driver::{self, Custody, Driver, Handle};
 use crate::engine::{Engine, Limits, Retention, Seed};
+use crate::http::socket::{Certificate, Socket};
 use crate::http::{self, App, Build};
 use crate::sender::{self, Sender, egress};
 use crate::store::{self, Claims, Disk, OpenError, Opening, Owner, Pass, Progress};
@@ -43,7 +42,7 @@ enum ServeError {
     #[error("the store failed: {0}")]
     Store(#[from] store::StoreError),
     #[error("cannot listen on {address}: {error}; {LISTEN_HINT}")]
-    Listen { address: SocketAddr, error: std::io::Error },
+    Listen { address: Listen, error: std::io::Error },
     #[error("the engine did not end in time after it was cut off: the next start checks the file")]
     Hung,
     #[error("opening the data file ended in a panic: the next start checks the whole file first")]
@@ -250,9 +249,9 @@ fn check_slots(slots: u32, most: u64) -> Result<(), ServeError> {
 }
 
 /// Where everything listens: ingest, admin, and metrics if they have their own.
-type Addresses = [Option<SocketAddr>; 3];
+type Addresses = [Option<String>; 3];
 /// The same, bound and not served yet.
-type Sockets = [Option<TcpListener>; 3];
+type Sockets = [Option<Socket>; 3];
 
 async fn bind_all(settings: &Settings) -> Result<Sockets, ServeError> {
     let ingest = bind(&settings.ingest.listener).await?;
@@ -277,15 +276,17 @@ fn listen(
         format: store::open::FORMAT,
     };
     let app = App::new(handle.clone(), settings, build);
-    let ingest = (Some(&settings.ingest.listener), http::ingest_router(Arc::clone(&app)));
-    let admin = (Some(&settings.admin), http::admin_router(Arc::clone(&app)));
-    let metrics = (settings.metrics.as_ref(), http::metrics_router(app));
-    let mut addresses = [None; 3];
+    let (taking, admin, metrics) = (&settings.ingest.listener, &settings.admin, settings.metrics.as_ref());
+    let ingest = (Some(taking), http::ingest_router(Arc::clone(&app), taking.auth));
+    let admin = (Some(admin), http::admin_router(Arc::clone(&app), admin.auth));
+    let asked = metrics.map_or(Auth::None, |metrics| metrics.auth);
+    let metrics = (metrics, http::metrics_router(app, asked));
+    let mut addresses = [const { None }; 3];
     for (place, (socket, (listener, router))) in sockets.into_iter().zip([ingest, admin, metrics]).enumerate()
     {
         let (Some(socket), Some(listener)) = (socket, listener) else { continue };
-        addresses[place] = Some(socket.local_addr()?);
-        let limits = http::Limits::new(settings.ingest.max_connections, listener.allowed_hosts.clone());
+        addresses[place] = Some(shown(&socket.place()?, listener));
+        let limits = door(settings, listener)?;
         let mut stopping = stopping.clone();
         let stop = async move { drop(stopping.changed().await) };
         listeners.spawn(http::serve(socket, router, limits, stop));
@@ -293,25 +294,51 @@ fn listen(
     Ok(addresses)
 }
 
-async fn bind(listener: &Listener) -> Result<TcpListener, ServeError> {
-    let address = listener.listen;
-    TcpListener::bind(address).await.map_err(|error| ServeError::Listen { address, error })
+async fn bind(listener: &Listener) -> Result<Socket, ServeError> {
+    let address = listener.listen.clone();
+    Socket::bind(&address).await.map_err(|error| ServeError::Listen { address, error })
+}
+
+/// What a listener lets in, and the certificate that it shows.
+fn door(settings: &Settings, listener: &Listener) -> Result<http::Limits, ServeError> {
+    let mut limits = http::Limits::new(settings.ingest.max_connections, listener.allowed_hosts.clone());
+    limits.door.any_host = listener.auth == Auth::Token;
+    limits.door.secure = listener.tls.is_some();
+    let read = listener.tls.as_ref().map(Certificate::read).transpose();
+    limits.certificate = read.map_err(|error| ServeError::Config(error.to_string()))?.map(Arc::new);
+    Ok(limits)
+}
+
+/// Where a listener is reached.
+fn shown(place: &Listen, listener: &Listener) -> String {
+    match (place, listener.tls.is_some()) {
+        (Listen::Tcp(address), true) => format!("https://{address}"),
+        (Listen::Tcp(address), false) => format!("http://{address}"),
+        (Listen::Unix(_), _) => place.to_string(),
+    }
 }
 
 /// What to do next, on standard output: the log is elsewhere.
 fn announce(settings: &Settings, [ingest, admin, metrics]: Addresses) {
     let (Some(ingest), Some(admin)) = (ingest, admin) else { return };
-    let mut text = format!("ingest   http://{ingest}\nadmin    http://{admin}\n");
+    let mut text = format!("ingest   {ingest}\nadmin    {admin}\n");
     if let Some(metrics) = metrics {
-        text += &format!("metrics  http://{metrics}\n");
+        text += &format!("metrics  {metrics}\n");
     }
     text += &format!("data     {}, region {}\n", settings.data.display(), settings.region);
-    text += &first_delivery(ingest, admin);
+    if [&settings.ingest.listener, &settings.admin].iter().all(|it| is_open(it)) {
+        text += &first_delivery(&ingest, &admin);
+    }
     anstream::print!("{text}");
     tracing::info!(%ingest, %admin, region = %settings.region, "serving");
 }
 
-fn first_delivery(ingest: SocketAddr, admin: SocketAddr) -> String {
+/// True where curl needs neither a token nor a socket.
+fn is_open(listener: &Listener) -> bool {
+    matches!(listener.listen, Listen::Tcp(_)) && listener.auth == Auth::None && listener.tls.is_none()
+}
+
+fn first_delivery(ingest: &str, admin: &str) -> String {
     // As it was called, so that the line can be pasted.
     let program = std::env::args().next().unwrap_or_else(|| "duehook".to_owned());
     format!(
@@ -319,9 +346,9 @@ fn first_delivery(ingest: SocketAddr, admin: SocketAddr) -> String {
 A first delivery: start the test receiver in another terminal,
     {program} receiver
 then tell duehook of it and send it something:
-    curl -X PUT http://{admin}/v1/destinations/demo -H 'content-type: application/json' \\
+    curl -X PUT {admin}/v1/destinations/demo -H 'content-type: application/json' \\
          -d '{{\"tenant\":\"demo\",\"url\":\"http://127.0.0.1:9000/ok\",\"allow_cidrs\":[\"127.0.0.1/32\"]}}'
-    curl http://{ingest}/v1/send/demo -H 'content-type: application/json' -d '{{\"hello\":\"world\"}}'
+    curl {ingest}/v1/send/demo -H 'content-type: application/json' -d '{{\"hello\":\"world\"}}'
 "
     )
 }

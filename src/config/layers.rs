@@ -37,31 +37,20 @@ const TABLES: [&str; 11] = [
     "retention",
 ];
 /// Tables of tables: what is below them has a name that the operator chose.
-const NAMED: [&str; 3] = ["policy", "class", "tenant"];
+const NAMED: [&str; 4] = ["policy", "class", "tenant", "token"];
+
+/// The one list of tables: `[[token]]`.
+const LIST: &str = "token";
 
 /// Keys and tables of the contract that this version does not act on, and what to do meanwhile.
 /// A star stands for any name.
-const NOT_YET: [(&str, &str); 18] = [
-    ("ingest.auth", LOOPBACK),
-    ("ingest.tls_cert", LOOPBACK),
-    ("ingest.tls_key", LOOPBACK),
-    ("ingest.plaintext", LOOPBACK),
-    ("admin.auth", LOOPBACK),
-    ("admin.tls_cert", LOOPBACK),
-    ("admin.tls_key", LOOPBACK),
-    ("admin.plaintext", LOOPBACK),
-    ("metrics.auth", LOOPBACK),
-    ("metrics.tls_cert", LOOPBACK),
-    ("metrics.tls_key", LOOPBACK),
-    ("metrics.plaintext", LOOPBACK),
+const NOT_YET: [(&str, &str); 5] = [
     ("send.proxy", "remove it; requests go out directly"),
     ("retention.audit", "remove it; there is no audit log"),
     ("payload_refs", "remove it; references are refused"),
     ("tenant.*.quota_per_second", "remove it; tenants have no quota"),
     ("tenant.*.max_waiting", "remove it; ingest.max_deliveries is the limit of all together"),
-    ("token", LOOPBACK),
 ];
-const LOOPBACK: &str = "remove it; every listener is on loopback and needs no token";
 
 /// A value and where it was set.
 struct Set {
@@ -115,6 +104,9 @@ impl Layers {
                     self.note_name(&key, &origin);
                     self.add_table(text, &key, inner)?;
                 }
+                DeValue::Array(items) if above.is_empty() && *name.get_ref() == LIST => {
+                    self.add_list(text, &key, items, &origin)?;
+                }
                 DeValue::Table(inner) if !inner.is_empty() => self.add_table(text, &key, inner)?,
                 DeValue::Table(_)
                 | DeValue::String(_)
@@ -124,6 +116,26 @@ impl Layers {
                 | DeValue::Datetime(_)
                 | DeValue::Array(_) => self.put(key, value_of(value), origin),
             }
+        }
+        Ok(())
+    }
+
+    /// A list of tables: each gets its place in it as its name.
+    fn add_list(
+        &mut self,
+        text: &str,
+        above: &[String],
+        items: &[Spanned<DeValue<'_>>],
+        origin: &Origin,
+    ) -> Result<(), ConfigError> {
+        for (place, item) in items.iter().enumerate() {
+            let key = [above, &[format!("{place:03}")]].concat();
+            let DeValue::Table(inner) = item.get_ref() else {
+                self.put(key, Value::Other, origin.clone());
+                continue;
+            };
+            self.note_name(&key, origin);
+            self.add_table(text, &key, inner)?;
         }
         Ok(())
     }

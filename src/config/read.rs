@@ -1,5 +1,6 @@
 //! Every setting by its key: its default, what is allowed, and what must agree with what.
 
+mod access;
 mod shares;
 
 use std::collections::BTreeMap;
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 use super::error::{ConfigError, Origin};
 use super::layers::Layers;
 use super::value::{Reading, Value};
-use super::{Backup, Ingest, Listener, Log, LogFormat, Retention, Send, Settings, default_policy};
+use super::{Backup, Ingest, Listen, Listener, Log, LogFormat, Retention, Send, Settings, default_policy};
 use crate::model::destination::{CONCURRENCY_MAX, CONNECT_TIMEOUT_RANGE, TIMEOUT_RANGE};
 use crate::model::{MAX_AGE_RANGE, MAX_PAYLOAD_LIMIT, Name};
 use crate::policy::{Jitter, MAX_DELAY_LIMIT, MAX_STEPS, Policy};
@@ -54,8 +55,8 @@ pub(super) fn settings(mut layers: Layers) -> Result<Settings, ConfigError> {
         host_id: layers.take(&["host_id"], default.host_id, host_id)?,
         log: log(&mut layers, default.log)?,
         ingest: ingest(&mut layers, default.ingest)?,
-        admin: listener(&mut layers, "admin", default.admin)?,
-        metrics: metrics(&mut layers)?,
+        admin: always(&mut layers, "admin", default.admin)?,
+        metrics: access::listener(&mut layers, "metrics", None)?,
         metrics_destinations: layers.take(
             &["metrics", "destinations"],
             default.metrics_destinations,
@@ -68,9 +69,11 @@ pub(super) fn settings(mut layers: Layers) -> Result<Settings, ConfigError> {
         tenant_weights: shares::tenant_weights(&mut layers)?,
         retention: retention(&mut layers, default.retention)?,
         backup: backup(&mut layers, Backup::default())?,
+        tokens: access::tokens(&mut layers)?,
     };
     layers.finish()?;
     addresses_differ(&settings)?;
+    access::keys_fit(&settings)?;
     Ok(settings)
 }
 
@@ -85,7 +88,7 @@ fn log(layers: &mut Layers, default: Log) -> Result<Log, ConfigError> {
 
 fn ingest(layers: &mut Layers, default: Ingest) -> Result<Ingest, ConfigError> {
     Ok(Ingest {
-        listener: listener(layers, "ingest", default.listener)?,
+        listener: always(layers, "ingest", default.listener)?,
         max_payload: layers.take(&["ingest", "max_payload"], default.max_payload, |value| {
             value.size(1..=MAX_PAYLOAD_LIMIT)
         })?,
@@ -103,27 +106,9 @@ fn ingest(layers: &mut Layers, default: Ingest) -> Result<Ingest, ConfigError> {
     })
 }
 
-fn listener(layers: &mut Layers, table: &str, default: Listener) -> Result<Listener, ConfigError> {
-    Ok(Listener {
-        listen: layers.take(&[table, "listen"], default.listen, |value| {
-            refuse_unix(value)?;
-            value.loopback()
-        })?,
-        allowed_hosts: layers.take(&[table, "allowed_hosts"], default.allowed_hosts, |value| {
-            value.list(MAX_LIST, Value::host)
-        })?,
-    })
-}
-
-/// An empty `listen` is no listener.
-fn metrics(layers: &mut Layers) -> Result<Option<Listener>, ConfigError> {
-    let listen = layers.take(&["metrics", "listen"], None, |value| {
-        refuse_unix(value)?;
-        if value.text()?.is_empty() { Ok(None) } else { value.loopback().map(Some) }
-    })?;
-    let hosts =
-        layers.take(&["metrics", "allowed_hosts"], Vec::new(), |value| value.list(MAX_LIST, Value::host))?;
-    Ok(listen.map(|listen| Listener { listen, allowed_hosts: hosts }))
+/// A listener that cannot be turned off.
+fn always(layers: &mut Layers, table: &str, default: Listener) -> Result<Listener, ConfigError> {
+    Ok(access::listener(layers, table, Some(default.listen.clone()))?.unwrap_or(default))
 }
 
 fn send(layers: &mut Layers, default: Send) -> Result<Send, ConfigError> {
@@ -233,9 +218,10 @@ fn backup(layers: &mut Layers, default: Backup) -> Result<Option<Backup>, Config
 
 /// Port 0 is a different port each time.
 fn addresses_differ(settings: &Settings) -> Result<(), ConfigError> {
-    let metrics = settings.metrics.as_ref().map(|listener| listener.listen);
-    let all = [Some(settings.ingest.listener.listen), Some(settings.admin.listen), metrics];
-    let fixed: Vec<_> = all.into_iter().flatten().filter(|address| address.port() != 0).collect();
+    let metrics = settings.metrics.as_ref().map(|listener| &listener.listen);
+    let all = [Some(&settings.ingest.listener.listen), Some(&settings.admin.listen), metrics];
+    let any = |listen: &Listen| matches!(listen, Listen::Tcp(address) if address.port() == 0);
+    let fixed: Vec<_> = all.into_iter().flatten().filter(|listen| !any(listen)).collect();
     let twice = |(at, address)| fixed[..at].contains(address);
     let differ = !fixed.iter().enumerate().any(twice);
     agree(differ, "listen", Origin::Default, || "another address for each listener".into())
@@ -294,12 +280,5 @@ fn retry_status(value: &Value) -> Reading<u16> {
     match value.whole(400..=499)? {
         429 => Err("a status from 400 to 499 other than 429, which has its own rules".into()),
         status => Ok(status),
-    }
-}
-
-fn refuse_unix(value: &Value) -> Reading<()> {
-    match value.text()?.starts_with("unix:") {
-        true => Err("an address and port; unix: is not supported by this version yet".into()),
-        false => Ok(()),
     }
 }

@@ -40,7 +40,9 @@ fn every_key_is_seen_to_work() {
     check("host_id = 'box-1'", |s| s.host_id = "box-1".into());
     check("log.level = 'debug'", |s| s.log.level = "debug".into());
     check("log.format = 'json'", |s| s.log.format = LogFormat::Json);
-    check("[ingest]\nlisten = '127.0.0.2:1'", |s| s.ingest.listener.listen = ([127, 0, 0, 2], 1).into());
+    check("[ingest]\nlisten = '127.0.0.2:1'", |s| {
+        s.ingest.listener.listen = Listen::Tcp(([127, 0, 0, 2], 1).into())
+    });
     check("[ingest]\nallowed_hosts = ['Box.Lan']", |s| {
         s.ingest.listener.allowed_hosts = vec!["box.lan".into()];
     });
@@ -49,7 +51,7 @@ fn every_key_is_seen_to_work() {
     check("[ingest]\nmax_deliveries = 5", |s| s.ingest.max_deliveries = 5);
     check("[ingest]\nmax_connections = 6", |s| s.ingest.max_connections = 6);
     check("[ingest]\nbody_timeout = '2s'", |s| s.ingest.body_timeout = Millis::seconds(2));
-    check("[admin]\nlisten = '[::1]:0'", |s| s.admin.listen = "[::1]:0".parse().unwrap());
+    check("[admin]\nlisten = '[::1]:0'", |s| s.admin.listen = Listen::Tcp("[::1]:0".parse().unwrap()));
     check("[admin]\nallowed_hosts = ['a', 'b']", |s| s.admin.allowed_hosts = vec!["a".into(), "b".into()]);
     check("[metrics]\nlisten = '127.0.0.1:9'", |s| s.metrics = Some(Listener::loopback(9)));
     check("[metrics]\ndestinations = 0", |s| s.metrics_destinations = 0);
@@ -227,10 +229,19 @@ fn texts_that_are_refused() {
     check("[ingest]\nmax_deliveries = -1", &["ingest.max_deliveries"]);
     check("[ingest]\nmax_deliveries = 1.5", &["ingest.max_deliveries"]);
     check("[ingest]\nmax_deliveries = 99999999999999999999", &["ingest.max_deliveries"]);
-    check("[ingest]\nlisten = '0.0.0.0:8460'", &["ingest.listen", "loopback", "tokens"]);
-    check("[admin]\nlisten = '192.168.1.5:8461'", &["admin.listen", "loopback"]);
+    check(
+        "[ingest]\nlisten = '0.0.0.0:8460'",
+        &["ingest.listen", "line 2", "loopback", "tls_cert", "plaintext"],
+    );
+    check("[admin]\nlisten = '192.168.1.5:8461'\nauth = 'none'", &["admin.auth", "line 3", "\"token\""]);
+    check("[admin]\nlisten = '10.0.0.1:1'\nplaintext = true", &["admin.auth", "[[token]]"]);
+    check("[admin]\nauth = 'token'", &["admin.auth", "[[token]]"]);
+    check("[admin]\nauth = 'basic'", &["admin.auth", "\"none\", \"token\""]);
+    check("[admin]\ntls_cert = 'a.pem'", &["admin.tls_cert", "admin.tls_key"]);
+    check("[admin]\nlisten = 'unix:relative'", &["admin.listen", "absolute path"]);
+    check("[admin]\nlisten = 'unix:/run/a'\ntls_cert = 'a'\ntls_key = 'b'", &["admin.tls_cert", "unix:"]);
+    check("[metrics]\nlisten = '0.0.0.0:9100'\nauth = 'none'", &["metrics.listen", "plaintext"]);
     check("[admin]\nlisten = '127.0.0.1'", &["admin.listen"]);
-    check("[admin]\nlisten = 'unix:/run/a'", &["admin.listen", "unix:", "not supported by this version yet"]);
     check("[admin]\nlisten = '127.0.0.1:8460'", &["listen", "another address for each"]);
     check("[metrics]\nlisten = '127.0.0.1:8461'", &["another address for each"]);
     check("[metrics]\ndestinations = 101", &["metrics.destinations", "100"]);
@@ -290,22 +301,86 @@ fn what_comes_later_is_refused_by_name() {
     let check = |text: &str, key: &str| {
         refused(parse(text), &[&format!("{key} is not supported by this version yet")], text);
     };
-    for table in ["ingest", "admin", "metrics"] {
-        for key in ["auth", "tls_cert", "tls_key", "plaintext"] {
-            check(&format!("[{table}]\n{key} = 'x'"), &format!("{table}.{key}"));
-        }
-    }
     check("[send]\nproxy = ''", "send.proxy");
     check("[retention]\naudit = '90d'", "retention.audit");
-    for table in ["payload_refs", "token"] {
-        check(&format!("[{table}]"), table);
-    }
+    check("[payload_refs]", "payload_refs");
     for tenant in ["default", "acme"] {
         for key in ["quota_per_second", "max_waiting"] {
             check(&format!("[tenant.{tenant}]\nweight = 1\n{key} = 0"), &format!("tenant.{tenant}.{key}"));
         }
     }
-    check("[[token]]\nid = 'shop'", "token");
+}
+
+fn at(listen: &str) -> Listen {
+    listen
+        .strip_prefix("unix:")
+        .map_or_else(|| Listen::Tcp(listen.parse().unwrap()), |path| Listen::Unix(path.into()))
+}
+
+/// A token of this digest and one scope, in two lines; what else it sets follows.
+fn token_text(id: &str, digit: &str, more: &str) -> String {
+    format!("[[token]]\nid = '{id}'\nsha256 = '{}'\n{more}\n", digit.repeat(64))
+}
+
+#[test]
+fn listeners_and_tokens() {
+    let admin = token_text("ops", "a", "scopes = ['admin']");
+    let check = |text: &str, want: Listener| {
+        assert_eq!(parse(&format!("{text}\n{admin}")).unwrap().admin, want, "{text}");
+    };
+    let here = Listener::loopback(8461);
+    check("[admin]\nauth = 'token'", Listener { auth: Auth::Token, ..here.clone() });
+    check("[admin]\nlisten = 'unix:/run/d.sock'", Listener::at(at("unix:/run/d.sock")));
+    let tls = Some(TlsFiles { cert: "c".into(), key: "k".into() });
+    check(
+        "[admin]\nlisten = '0.0.0.0:8461'\ntls_cert = 'c'\ntls_key = 'k'",
+        Listener { auth: Auth::Token, tls, ..Listener::at(at("0.0.0.0:8461")) },
+    );
+    check(
+        "[admin]\nlisten = '[::]:8461'\nplaintext = true",
+        Listener { auth: Auth::Token, plaintext: true, ..Listener::at(at("[::]:8461")) },
+    );
+    let open = parse("[metrics]\nlisten = '0.0.0.0:9'\nauth = 'none'\nplaintext = true").unwrap();
+    assert_eq!(open.metrics.unwrap().auth, Auth::None);
+}
+
+#[test]
+fn tokens_are_read_whole_or_refused() {
+    let two = token_text("shop", "0", "scopes = ['ingest', 'read']\ntenants = ['acme']")
+        + &token_text("ops", "f", "scopes = ['admin']");
+    let got = parse(&two).unwrap().tokens;
+    let shop = Token {
+        id: "shop".parse().unwrap(),
+        sha256: [0; 32],
+        scopes: vec![Scope::Ingest, Scope::Read],
+        tenants: Some(vec!["acme".parse().unwrap()]),
+    };
+    let ops =
+        Token { id: "ops".parse().unwrap(), sha256: [0xff; 32], scopes: vec![Scope::Admin], tenants: None };
+    assert_eq!(got, [shop, ops]);
+    let check = |text: &str, parts: &[&str]| refused(parse(text), parts, text);
+    check("[[token]]\nid = 'a'", &["token.sha256", "line 1"]);
+    check("[[token]]\nsha256 = 'a'", &["sha256", "64 hexadecimal digits"]);
+    check(&token_text("a", "a", ""), &["token.scopes"]);
+    check(&token_text("a", "g", "scopes = ['admin']"), &["sha256", "64 hexadecimal digits"]);
+    check(&token_text("a", "a", "scopes = ['root']"), &["scopes", "\"ingest\""]);
+    check(&token_text("a", "a", "scopes = []"), &["token.scopes"]);
+    check(&token_text("a", "a", "scopes = ['admin']\ntenants = []"), &["tenants", "left out"]);
+    check(
+        &token_text("a", "a", "scopes = ['admin']\nscope = 'x'"),
+        &["unknown key token", "scope", "tenants"],
+    );
+    check(&token_text("a b", "a", "scopes = ['admin']"), &["id", "1 to 64 letters"]);
+    let twice = token_text("a", "a", "scopes = ['admin']") + &token_text("a", "b", "scopes = ['admin']");
+    check(&twice, &["token.id", "another one"]);
+    let same = token_text("a", "a", "scopes = ['admin']") + &token_text("b", "a", "scopes = ['admin']");
+    check(&same, &["token.id", "another one"]);
+    check("token = ['a']", &["token"]);
+    check("[token]\nid = 'a'", &["token"]);
+    check(
+        &format!("[ingest]\nauth = 'token'\n{}", token_text("a", "a", "scopes = ['destinations']")),
+        &["ingest.auth"],
+    );
 }
 
 #[cfg(unix)]

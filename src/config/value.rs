@@ -3,7 +3,6 @@
 //! A reading answers with what is allowed when the value is not: the caller adds the key and
 //! where it was set.
 
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 use ipnet::IpNet;
@@ -121,17 +120,6 @@ impl Value {
         let found = choices.iter().find(|(word, _)| *word == text);
         let words = || choices.iter().map(|(word, _)| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
         found.map(|(_, meaning)| meaning.clone()).ok_or_else(|| format!("one of {}", words()))
-    }
-
-    /// A loopback address with its port. Others need tokens, which this version does not have.
-    pub(super) fn loopback(&self) -> Reading<SocketAddr> {
-        let address: Option<SocketAddr> = self.text().ok().and_then(|text| text.parse().ok());
-        let kept = address.filter(|address| address.ip().is_loopback());
-        kept.ok_or_else(|| {
-            "a loopback address and port such as \"127.0.0.1:8460\" (other addresses need tokens, \
-             which this version does not have yet)"
-                .into()
-        })
     }
 
     pub(super) fn network(&self) -> Reading<IpNet> {

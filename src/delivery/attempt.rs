@@ -1,6 +1,6 @@
 //! The record of one attempt: what was seen, and what was decided. Never a URL or a body.
 
-use crate::outcome::{AttemptResult, Clamped};
+use crate::outcome::{Asked, AttemptResult, Clamped, Outcome, RetryAfter};
 use crate::time::{Millis, Timestamp};
 
 /// One attempt, as it is shown.
@@ -32,6 +32,25 @@ pub struct AskedWait {
     pub asked: Option<Millis>,
     pub applied: Option<Millis>,
     pub clamped: Option<Clamped>,
+}
+
+impl AskedWait {
+    /// What an answer asked for and what was made of it; None when it asked for nothing.
+    #[must_use]
+    pub fn of(outcome: &Outcome, asked: &Asked) -> Option<AskedWait> {
+        let kind = match asked.retry_after {
+            RetryAfter::Absent => return None,
+            RetryAfter::Invalid => AskedKind::Invalid,
+            RetryAfter::Seconds(_) => AskedKind::Seconds,
+            RetryAfter::Date(_) => AskedKind::Date,
+        };
+        let raw = match outcome {
+            Outcome::Answered { headers, .. } => headers.raw(),
+            Outcome::NotSent(_) | Outcome::MaybeSent(_) | Outcome::Damaged => None,
+        };
+        let (applied, clamped) = (asked.applied, asked.clamped);
+        Some(AskedWait { raw, kind, asked: asked.retry_after.wait(), applied, clamped })
+    }
 }
 
 /// See [`AskedWait::kind`].

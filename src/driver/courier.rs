@@ -20,7 +20,7 @@ use crate::delivery::{Delivery, Lease};
 use crate::engine::command::{Dispatch, Fresh, Report};
 use crate::model::{DeliveryId, DestNo};
 use crate::outcome::{MaybeSent, Outcome};
-use crate::sender::{Endpoint, OutboundRequest, Seen, Sender};
+use crate::sender::{Endpoint, OutboundRequest, Seen, Sender, Signers};
 use crate::store::{DestinationView, Loaded, Reader, Snapshot, StoreError};
 use crate::time::Timestamp;
 
@@ -68,10 +68,10 @@ struct Duty {
 }
 
 impl Courier {
-    pub(super) fn start(desk: Desk, sender: Sender, runtime: &runtime::Handle) -> Courier {
+    pub(super) fn start(desk: Desk, sender: Arc<Sender>, runtime: &runtime::Handle) -> Courier {
         let (errands, inbound) = unbounded_channel();
         let (tasks, cutters) = (JoinSet::new(), BTreeMap::new());
-        let rounds = Rounds { desk, sender: Arc::new(sender), tasks, cutters };
+        let rounds = Rounds { desk, sender, tasks, cutters };
         runtime.spawn(rounds.run(inbound));
         Courier { errands }
     }
@@ -300,7 +300,8 @@ fn loaded(found: Loaded) -> Option<Fresh> {
     }
 }
 
-fn endpoint(stored: &DestinationView) -> Endpoint {
+/// What a request needs of a destination as it is stored.
+pub(super) fn endpoint(stored: &DestinationView) -> Endpoint {
     let set = &stored.settings;
     Endpoint {
         url: set.url.clone(),
@@ -308,6 +309,8 @@ fn endpoint(stored: &DestinationView) -> Endpoint {
         connect_timeout: set.connect_timeout,
         allow_cidrs: set.allow_cidrs.clone(),
         headers: set.headers.clone(),
+        signers: Signers::of(&set.secrets),
+        tls: set.tls.clone(),
     }
 }
 

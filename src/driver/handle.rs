@@ -13,6 +13,7 @@ use super::clock::Clock;
 use super::commits::{Commits, Measured};
 use super::fatal::Fatal;
 use super::inbox::{Inbox, NotTaken, Phase, Refusal};
+use super::trial::Trials;
 use crate::engine::command::{
     AcceptBatch, Accepted, Answer, ClaimsSet, Command, CommandError, Done, Query, Rejected,
 };
@@ -47,6 +48,7 @@ pub struct Handle {
     pub(super) backups: Arc<Backups>,
     pub(super) fatal: Fatal,
     pub(super) reads: Arc<Reads>,
+    pub(super) trials: Arc<Trials>,
     pub(super) disk: Arc<Disk>,
     pub(super) region: Name,
 }

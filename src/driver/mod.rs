@@ -13,6 +13,7 @@ mod hold;
 mod inbox;
 mod run;
 mod snapshots;
+mod trial;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use courier::{Courier, Desk};
 use fatal::Fatal;
 use handle::READERS;
 use inbox::Inbox;
+use trial::Trials;
 
 pub use handle::{Handle, Health, Unavailable};
 
@@ -98,10 +100,12 @@ pub fn start(
         floor: custody.disk.kept(),
     };
     let backups = Backups::start(source, custody.backups.clone());
+    let sender = Arc::new(sender);
     let handle = Handle {
         backups: Arc::clone(&backups),
         fatal: fatal.clone(),
         reads,
+        trials: Arc::new(Trials::new(Arc::clone(&sender))),
         inbox: Arc::clone(&inbox),
         reader: engine.reader(),
         readers: Arc::new(Semaphore::new(READERS)),
@@ -114,7 +118,7 @@ pub fn start(
         region: engine.region().clone(),
     };
     let desk = Desk::new(engine.reader(), Arc::clone(&inbox), clock.clone(), fatal.clone());
-    let courier = Courier::start(desk, sender, runtime);
+    let courier = Courier::start(desk, Arc::clone(&sender), runtime);
     let (end, ended) = oneshot::channel();
     let runtime = runtime.clone();
     let inbound = Arc::clone(&inbox);

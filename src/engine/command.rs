@@ -7,7 +7,8 @@ use bytes::Bytes;
 use crate::delivery::{Delivery, Lease, Refused};
 use crate::engine::live::Live;
 use crate::engine::rank::{DestinationOrder, DestinationRow, Ranked, Span, TenantOrder, TenantRow};
-use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Lane, Name, NewDelivery};
+use crate::model::secret::MAX_SECRETS;
+use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Lane, Name, NewDelivery, Secret};
 use crate::outcome::Outcome;
 use crate::schedule::{GateView, Standing};
 use crate::store::{Claims, DeliveryView, DestinationView};
@@ -86,7 +87,15 @@ pub enum Command {
     PutDestination {
         name: Name,
         settings: Box<Destination>,
+        /// The secrets that are stored stay, and those of `settings` are not looked at.
+        keep_secrets: bool,
         expect: Expect,
+    },
+    /// A new secret signs first; those before it go on for `overlap`.
+    RotateSecret {
+        name: Name,
+        secret: Secret,
+        overlap: Millis,
     },
     /// Only when nothing waits and nothing is in flight.
     DeleteDestination {
@@ -180,6 +189,8 @@ pub enum CommandError {
     WorkWaiting { waiting: u64 },
     #[error("the server has as many destinations as it can hold")]
     TooManyDestinations,
+    #[error("{MAX_SECRETS} secrets sign for it already, the most there can be")]
+    TooManySecrets,
     #[error("what is on disk for it is damaged")]
     Damaged,
     #[error("{0}")]

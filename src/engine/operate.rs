@@ -7,11 +7,12 @@ use super::directory::Facts;
 use super::{InStep, MAX_DESTINATIONS, MAX_NUMBERS};
 use crate::delivery::{Delivery, Next};
 use crate::model::destination::StateNote;
-use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Name, TenantNo};
+use crate::model::secret::rotated;
+use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Name, Secret, TenantNo};
 use crate::outcome::{Ending, Hold, HoldReason};
 use crate::schedule::GateMemory;
 use crate::store::{Before, Claims, DestinationView, Found, StoreError, StoredDestination};
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
 
 /// What a command comes to: the outer error ends the process, the inner one is an answer.
 type Answer = Result<Result<Done, CommandError>, StoreError>;
@@ -20,7 +21,10 @@ impl InStep<'_, '_> {
     /// Carries out one command, or says why not.
     pub(super) fn command(&mut self, command: Command) -> Answer {
         match command {
-            Command::PutDestination { name, settings, expect } => self.put_settings(name, *settings, expect),
+            Command::PutDestination { name, settings, keep_secrets, expect } => {
+                self.put_settings(name, *settings, keep_secrets, expect)
+            }
+            Command::RotateSecret { name, secret, overlap } => self.rotate(&name, secret, overlap),
             Command::DeleteDestination { name, expect } => self.delete(&name, expect),
             Command::SetState { name, verb, reason, by } => self.set_state(&name, verb, reason, by),
             Command::Hold { name, until } => {
@@ -52,7 +56,13 @@ impl InStep<'_, '_> {
         Ok(())
     }
 
-    fn put_settings(&mut self, name: Name, settings: Destination, expect: Expect) -> Answer {
+    fn put_settings(
+        &mut self,
+        name: Name,
+        mut settings: Destination,
+        keep_secrets: bool,
+        expect: Expect,
+    ) -> Answer {
         let Some((no, facts)) = self.core.directory.find(&name) else {
             return match expect {
                 Expect::Anything => self.create(name, settings),
@@ -66,6 +76,9 @@ impl InStep<'_, '_> {
             return Ok(Err(CommandError::RevisionMismatch));
         }
         let mut stored = self.file.destination(no)?;
+        if keep_secrets {
+            settings.secrets = std::mem::take(&mut stored.settings.secrets);
+        }
         stored.settings = settings;
         stored.revision += 1;
         self.put_destination(no, &stored)?;
@@ -151,6 +164,20 @@ impl InStep<'_, '_> {
             stored.revision += 1;
             self.put_destination(no, &stored)?;
         }
+        Ok(Ok(Done::Changed(Box::new(DestinationView::of(no, stored)))))
+    }
+
+    fn rotate(&mut self, name: &Name, secret: Secret, overlap: Millis) -> Answer {
+        let Some((no, _)) = self.core.directory.find(name) else {
+            return Ok(Err(CommandError::DestinationUnknown));
+        };
+        let mut stored = self.file.destination(no)?;
+        let Some(secrets) = rotated(&stored.settings.secrets, secret, overlap, self.now.wall) else {
+            return Ok(Err(CommandError::TooManySecrets));
+        };
+        stored.settings.secrets = secrets;
+        stored.revision += 1;
+        self.put_destination(no, &stored)?;
         Ok(Ok(Done::Changed(Box::new(DestinationView::of(no, stored)))))
     }
 

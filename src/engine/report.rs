@@ -6,12 +6,10 @@ use std::sync::Arc;
 use super::command::Report;
 use super::directory::cut;
 use super::{InStep, Out};
-use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, End, Lease, State};
+use crate::delivery::{AskedWait, Attempt, Delivery, End, Lease, State};
 use crate::model::destination::StateNote;
 use crate::model::{DeliveryId, DestNo, DestinationState, DueEntry, HoldScope};
-use crate::outcome::{
-    self, Asked, Decision, Ending, MaybeSent, NotSent, Outcome, RetryAfter, Standing, Verdict,
-};
+use crate::outcome::{self, Decision, Ending, MaybeSent, NotSent, Outcome, Standing, Verdict};
 use crate::schedule::{Admission, Seen};
 use crate::store::{Before, Found, StoreError};
 use crate::time::{Millis, Mono, Timestamp};
@@ -251,7 +249,7 @@ fn attempt(lease: &Lease, report: Report, decision: &Decision) -> Attempt {
         ended_at: report.ended_at,
         result: report.outcome.result(),
         status: report.outcome.status(),
-        retry_after: asked(&report.outcome, &decision.asked),
+        retry_after: AskedWait::of(&report.outcome, &decision.asked),
         error: report.error,
         host: report.host,
         address: report.address,
@@ -276,21 +274,6 @@ fn late_attempt(report: &Report) -> Attempt {
         next_attempt_at: None,
         response_excerpt: None,
     }
-}
-
-fn asked(outcome: &Outcome, asked: &Asked) -> Option<AskedWait> {
-    let kind = match asked.retry_after {
-        RetryAfter::Absent => return None,
-        RetryAfter::Invalid => AskedKind::Invalid,
-        RetryAfter::Seconds(_) => AskedKind::Seconds,
-        RetryAfter::Date(_) => AskedKind::Date,
-    };
-    let raw = match outcome {
-        Outcome::Answered { headers, .. } => headers.raw(),
-        Outcome::NotSent(_) | Outcome::MaybeSent(_) | Outcome::Damaged => None,
-    };
-    let (applied, clamped) = (asked.applied, asked.clamped);
-    Some(AskedWait { raw, kind, asked: asked.retry_after.wait(), applied, clamped })
 }
 
 /// A lease in RAM whose delivery has ended on disk: the two contradict each other.

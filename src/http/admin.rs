@@ -4,6 +4,7 @@ pub mod backup;
 pub mod deliveries;
 pub mod destinations;
 pub mod input;
+pub mod keys;
 pub mod overview;
 
 use std::sync::Arc;
@@ -52,6 +53,8 @@ fn destination_routes() -> Router<Arc<App>> {
     Router::new()
         .route("/v1/destinations", get(destinations::list))
         .route("/v1/destinations/{id}", one)
+        .route("/v1/destinations/{id}/secrets/rotate", post(keys::rotate))
+        .route("/v1/destinations/{id}/test", post(keys::test))
         .route("/v1/destinations/{id}/pause", post(destinations::pause))
         .route("/v1/destinations/{id}/resume", post(destinations::resume))
         .route("/v1/destinations/{id}/enable", post(destinations::enable))

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::config::Settings;
 use crate::driver::Handle;
+use crate::http::auth::Keyring;
 use crate::http::body::Bound;
 use crate::http::error::{Code, Problem};
 use crate::http::ingest::refusals::Refusals;
@@ -61,6 +62,8 @@ pub struct App {
     pub max_payload: usize,
     pub body_timeout: Duration,
     pub build: Build,
+    /// The tokens that open listeners which ask for one.
+    pub keyring: Keyring,
     /// What producers were refused.
     pub refusals: Refusals,
 }
@@ -87,6 +90,7 @@ impl App {
             max_payload: settings.ingest.max_payload,
             body_timeout: settings.ingest.body_timeout.duration(),
             build,
+            keyring: Keyring::new(settings.tokens.clone()),
             refusals: Refusals::default(),
         })
     }

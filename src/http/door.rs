@@ -27,6 +27,10 @@ const OWN_PREFIX: &str = "duehook-";
 pub struct Door {
     /// With or without a port; without, any port will do.
     pub allowed_hosts: Vec<String>,
+    /// A token is asked for: then the host that a request names proves nothing more.
+    pub any_host: bool,
+    /// It is reached by https.
+    pub secure: bool,
 }
 
 impl Door {
@@ -36,13 +40,28 @@ impl Door {
     /// 400, 421, 403 or 422: the request may not pass.
     pub fn admit<B>(&self, request: &Request<B>) -> Result<(), Problem> {
         let host = host(request.headers(), request.uri())?;
-        if !is_loopback(host) && !self.allows(host) {
+        if !self.any_host && !is_loopback(host) && !self.allows(host) {
             let detail =
                 "the Host header is neither a loopback name nor one of this listener's allowed_hosts";
             return Err(Problem::new(Code::HostNotAllowed, detail).closing());
         }
-        same_origin(request.method(), request.headers(), host)?;
+        self.same_origin(request.method(), request.headers(), host)?;
         own_headers(request.headers(), request.uri().path())
+    }
+
+    fn same_origin(&self, method: &Method, headers: &HeaderMap, host: &str) -> Result<(), Problem> {
+        if method == Method::GET || method == Method::HEAD {
+            return Ok(());
+        }
+        let scheme: &[u8] = if self.secure { b"https://" } else { b"http://" };
+        let own = |value: &[u8]| {
+            value.strip_prefix(scheme).is_some_and(|name| name.eq_ignore_ascii_case(host.as_bytes()))
+        };
+        if headers.get_all(header::ORIGIN).iter().all(|value| own(value.as_bytes())) {
+            return Ok(());
+        }
+        let detail = "the Origin header names another site; programs leave it out";
+        Err(Problem::new(Code::OriginNotAllowed, detail).closing())
     }
 
     fn allows(&self, host: &str) -> bool {
@@ -94,20 +113,6 @@ fn is_loopback(host: &str) -> bool {
     }
 }
 
-fn same_origin(method: &Method, headers: &HeaderMap, host: &str) -> Result<(), Problem> {
-    if method == Method::GET || method == Method::HEAD {
-        return Ok(());
-    }
-    let own = |value: &[u8]| {
-        value.strip_prefix(b"http://").is_some_and(|name| name.eq_ignore_ascii_case(host.as_bytes()))
-    };
-    if headers.get_all(header::ORIGIN).iter().all(|value| own(value.as_bytes())) {
-        return Ok(());
-    }
-    Err(Problem::new(Code::OriginNotAllowed, "the Origin header names another site; programs leave it out")
-        .closing())
-}
-
 fn own_headers(headers: &HeaderMap, path: &str) -> Result<(), Problem> {
     let read = |name: &str| path.starts_with(SEND_PATH) && SEND_HEADERS.contains(&name);
     let mut names = headers.keys().map(header::HeaderName::as_str);
@@ -122,7 +127,8 @@ mod tests {
     use super::*;
 
     fn admit(method: &str, target: &str, headers: &[(&str, &str)]) -> u16 {
-        let door = Door { allowed_hosts: vec!["hooks.internal".into(), "box:8461".into()] };
+        let door =
+            Door { allowed_hosts: vec!["hooks.internal".into(), "box:8461".into()], ..Door::default() };
         let mut request = Request::builder().method(method).uri(target);
         for (name, value) in headers {
             request = request.header(*name, *value);

@@ -31,6 +31,9 @@ pub enum Code {
     ClassUnknown,
     RefNotAllowed,
     HostNotAllowed,
+    TokenRequired,
+    ScopeMissing,
+    TenantNotAllowed,
     OriginNotAllowed,
     NotFound,
     MethodNotAllowed,
@@ -45,6 +48,8 @@ pub enum Code {
     TenantFixed,
     WorkWaiting,
     TooManyDestinations,
+    TooManySecrets,
+    DestinationHeld,
     RevisionMismatch,
     Leased,
     NotLeased,
@@ -81,6 +86,9 @@ impl Code {
             Code::HostNotAllowed => {
                 ("host_not_allowed", S::MISDIRECTED_REQUEST, "This host name is not served here")
             }
+            Code::TokenRequired => ("token_required", S::UNAUTHORIZED, "A token is needed"),
+            Code::ScopeMissing => ("scope_missing", S::FORBIDDEN, "The token does not open this"),
+            Code::TenantNotAllowed => ("tenant_not_allowed", S::FORBIDDEN, "Not a tenant of the token"),
             Code::OriginNotAllowed => {
                 ("origin_not_allowed", S::FORBIDDEN, "Another site may not change anything here")
             }
@@ -108,6 +116,8 @@ impl Code {
             Code::TooManyDestinations => {
                 ("too_many_destinations", S::CONFLICT, "No further destination fits")
             }
+            Code::TooManySecrets => ("too_many_secrets", S::CONFLICT, "No further secret fits"),
+            Code::DestinationHeld => ("destination_held", S::CONFLICT, "The destination is held"),
             Code::RevisionMismatch => {
                 ("revision_mismatch", S::PRECONDITION_FAILED, "It was changed meanwhile")
             }
@@ -227,6 +237,9 @@ impl Problem {
         if let Some(wait) = self.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.0.div_ceil(1_000).max(1)));
         }
+        if self.code == Code::TokenRequired {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if self.close {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -316,6 +329,7 @@ impl From<CommandError> for Problem {
             CommandError::RevisionMismatch => Code::RevisionMismatch,
             CommandError::WorkWaiting { .. } => Code::WorkWaiting,
             CommandError::TooManyDestinations => Code::TooManyDestinations,
+            CommandError::TooManySecrets => Code::TooManySecrets,
             CommandError::Damaged => Code::Damaged,
             CommandError::Refused(Refused::Leased) => Code::Leased,
             CommandError::Refused(Refused::Terminal) => Code::Terminal,

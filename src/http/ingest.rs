@@ -6,6 +6,7 @@
 
 pub mod batch;
 pub mod item;
+mod pinned;
 pub mod raw;
 pub mod refusals;
 
@@ -17,6 +18,7 @@ use axum::http::{HeaderMap, HeaderName, Response, StatusCode, Uri, header};
 
 use crate::engine::command::{Accepted, Rejected};
 use crate::http::app::{Answered, App, Id, answer, ok, with};
+use crate::http::auth::Caller;
 use crate::http::body::{self, Json};
 use crate::http::dto::List;
 use crate::http::dto::Text;
@@ -33,42 +35,51 @@ const KEY_NAME: &str = "idempotency-key";
 pub const KEY_HEADER: HeaderName = HeaderName::from_static(KEY_NAME);
 
 /// `POST /v1/deliveries`.
-pub async fn one(State(app): State<Arc<App>>, request: Request) -> Answered {
-    counted(&app, read_one(&app, request).await)
+pub async fn one(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Answered {
+    counted(&app, read_one(&app, &caller, request).await)
 }
 
-async fn read_one(app: &App, request: Request) -> Answered {
+async fn read_one(app: &App, caller: &Caller, request: Request) -> Answered {
     let (parts, body) = request.into_parts();
     query::none(&parts.uri)?;
     one_text(body::json_kind(&parts.headers)?)?;
     let key = header_key(&parts.headers)?;
     let text = body::read(&parts.headers, body, app.delivery_bound()).await?;
     let delivery = item::read(&text, &text, key, &checks(app))?;
-    take(app, delivery).await
+    take(app, caller, delivery).await
 }
 
 /// `POST /v1/send/{destination}`.
-pub async fn send(State(app): State<Arc<App>>, Id(destination): Id, request: Request) -> Answered {
-    counted(&app, read_raw(&app, &destination, request).await)
+pub async fn send(
+    State(app): State<Arc<App>>,
+    Id(destination): Id,
+    caller: Caller,
+    request: Request,
+) -> Answered {
+    counted(&app, read_raw(&app, &caller, &destination, request).await)
 }
 
-async fn read_raw(app: &App, destination: &str, request: Request) -> Answered {
+async fn read_raw(app: &App, caller: &Caller, destination: &str, request: Request) -> Answered {
     let (parts, body) = request.into_parts();
     query::none(&parts.uri)?;
     let head = raw::read_head(destination, &parts.headers, &checks(app))?;
     let bytes = body::read(&parts.headers, body, app.raw_bound()).await?;
-    take(app, head.with(bytes)).await
+    take(app, caller, head.with(bytes)).await
 }
 
 /// `POST /v1/batch`.
-pub async fn batch(State(app): State<Arc<App>>, request: Request) -> Answered {
-    match read_batch(&app, request).await {
+pub async fn batch(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Answered {
+    match read_batch(&app, &caller, request).await {
         Ok(read) => take_all(&app, read).await,
         Err(problem) => counted(&app, Err(problem)),
     }
 }
 
-async fn read_batch(app: &App, request: Request) -> Result<Vec<Result<NewDelivery, Problem>>, Problem> {
+async fn read_batch(
+    app: &App,
+    caller: &Caller,
+    request: Request,
+) -> Result<Vec<Result<NewDelivery, Problem>>, Problem> {
     let (parts, body) = request.into_parts();
     query::none(&parts.uri)?;
     let kind = body::json_kind(&parts.headers)?;
@@ -76,7 +87,7 @@ async fn read_batch(app: &App, request: Request) -> Result<Vec<Result<NewDeliver
         return Err(Problem::field(KEY_NAME, "not in a batch: give each item its own key"));
     }
     let text = body::read(&parts.headers, body, app.batch_bound()).await?;
-    batch::read(&text, kind, &checks(app))
+    pinned::admit(app, caller, batch::read(&text, kind, &checks(app))?).await
 }
 
 /// `GET /v1/deliveries/{id}`.
@@ -87,15 +98,15 @@ pub async fn by_id(State(app): State<Arc<App>>, Id(id): Id, uri: Uri) -> Answere
 }
 
 /// `GET /v1/deliveries?tenant=&idempotency_key=`, both required.
-pub async fn by_key(State(app): State<Arc<App>>, uri: Uri) -> Answered {
-    look_up(&app, Query::of(&uri)).await
+pub async fn by_key(State(app): State<Arc<App>>, caller: Caller, uri: Uri) -> Answered {
+    look_up(&app, &caller, Query::of(&uri)).await
 }
 
 /// The deliveries of one key, one entry a destination.
 ///
 /// # Errors
 /// 422 where a parameter is missing, unknown or wrong.
-pub async fn look_up(app: &App, mut asked: Query) -> Answered {
+pub async fn look_up(app: &App, caller: &Caller, mut asked: Query) -> Answered {
     let tenant: Option<Name> = required(&mut asked, "tenant");
     let key: Option<IdempotencyKey> = required(&mut asked, "idempotency_key");
     let destination: Option<Name> = asked.parsed("destination");
@@ -103,6 +114,9 @@ pub async fn look_up(app: &App, mut asked: Query) -> Answered {
     let (Some(tenant), Some(key)) = (tenant, key) else {
         return Err(Problem::new(Code::Invalid, "tenant and idempotency_key are needed"));
     };
+    if !caller.sees(&tenant) {
+        return Ok(ok(&List::<DeliveryObject<'_>>::whole(Vec::new())));
+    }
     let views = app.read(move |snapshot, _| snapshot.by_key(&tenant, &key, destination.as_ref())).await?;
     let now = app.handle.now();
     Ok(ok(&List::whole(views.iter().map(|view| DeliveryObject::of(view, now)).collect())))
@@ -165,9 +179,10 @@ fn counted(app: &App, answered: Answered) -> Answered {
 }
 
 /// Gives one delivery to the engine and answers what became of it.
-async fn take(app: &App, delivery: NewDelivery) -> Answered {
-    let mut results = app.handle.accept(vec![delivery]).await?;
+async fn take(app: &App, caller: &Caller, delivery: NewDelivery) -> Answered {
     let lost = || Problem::new(Code::Internal, "the engine gave no answer for it");
+    let admitted = pinned::admit(app, caller, vec![Ok(delivery)]).await?.pop().ok_or_else(lost)??;
+    let mut results = app.handle.accept(vec![admitted]).await?;
     let Accepted { delivery: view, duplicate } = results.pop().ok_or_else(lost)??;
     let object = DeliveryObject::of(&view, app.handle.now()).accepted(duplicate);
     if duplicate {

@@ -11,7 +11,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Sleep;
 
@@ -25,8 +24,8 @@ const PIECE: usize = 16 * 1024;
 
 /// A connection whose shutdown waits until the client has had its say.
 #[derive(Debug)]
-pub(super) struct Lingering {
-    stream: TcpStream,
+pub(super) struct Lingering<S> {
+    stream: S,
     /// Once the listener stops, nobody is waited for.
     stop: watch::Receiver<()>,
     /// From the moment in which the sending side was closed.
@@ -40,8 +39,8 @@ struct Farewell {
     until: Pin<Box<Sleep>>,
 }
 
-impl Lingering {
-    pub(super) fn new(stream: TcpStream, stop: watch::Receiver<()>) -> Lingering {
+impl<S> Lingering<S> {
+    pub(super) fn new(stream: S, stop: watch::Receiver<()>) -> Lingering<S> {
         Lingering { stream, stop, farewell: None }
     }
 }
@@ -53,7 +52,10 @@ impl Farewell {
     }
 
     /// Reads until the client closes, which is the usual and immediate end, or a bound is met.
-    fn poll(&mut self, stream: &mut TcpStream, context: &mut Context<'_>) -> Poll<()> {
+    fn poll<S>(&mut self, stream: &mut S, context: &mut Context<'_>) -> Poll<()>
+    where
+        S: AsyncRead + Unpin,
+    {
         let mut piece = [0; PIECE];
         while self.left > 0 {
             let mut read = ReadBuf::new(&mut piece);
@@ -69,7 +71,7 @@ impl Farewell {
     }
 }
 
-impl AsyncRead for Lingering {
+impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -79,7 +81,7 @@ impl AsyncRead for Lingering {
     }
 }
 
-impl AsyncWrite for Lingering {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -6,6 +6,7 @@
 
 pub mod admin;
 pub mod app;
+pub mod auth;
 pub mod body;
 pub mod door;
 pub mod dto;
@@ -16,37 +17,38 @@ pub mod ingest;
 mod linger;
 pub mod query;
 pub mod server;
+pub mod socket;
 pub mod status;
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 
 pub use app::{App, Build};
 pub use server::{Limits, serve};
 
+use crate::config::Auth;
+use crate::http::auth::{Guard, authorise};
 use crate::http::error::{Code, Problem};
 
 /// What an unknown path is answered with; the command line tells by it that it asked elsewhere.
 pub const NO_ROUTE: &str = "there is no such route on this listener";
 
 /// The routes of the ingest listener.
-pub fn ingest_router(app: Arc<App>) -> Router {
-    finish(
-        taking().merge(health::routes()).route("/v1/deliveries", get(ingest::by_key).post(ingest::one)),
-        app,
-    )
+pub fn ingest_router(app: Arc<App>, auth: Auth) -> Router {
+    finish(taking().route("/v1/deliveries", get(ingest::by_key).post(ingest::one)), app, auth)
 }
 
 /// The routes of the admin listener: everything.
-pub fn admin_router(app: Arc<App>) -> Router {
-    finish(taking().merge(health::routes()).merge(health::metrics()).merge(admin::routes()), app)
+pub fn admin_router(app: Arc<App>, auth: Auth) -> Router {
+    finish(taking().merge(health::metrics()).merge(admin::routes()), app, auth)
 }
 
 /// The routes of the metrics listener.
-pub fn metrics_router(app: Arc<App>) -> Router {
-    finish(health::routes().merge(health::metrics()), app)
+pub fn metrics_router(app: Arc<App>, auth: Auth) -> Router {
+    finish(health::metrics(), app, auth)
 }
 
 /// The ingest routes that both listeners have as they are.
@@ -57,8 +59,12 @@ fn taking() -> Router<Arc<App>> {
         .route("/v1/deliveries/{id}", get(ingest::by_id))
 }
 
-fn finish(routes: Router<Arc<App>>, app: Arc<App>) -> Router {
-    routes.fallback(no_route).method_not_allowed_fallback(no_method).with_state(app)
+/// Guards every route but those that say whether the server is well.
+fn finish(routes: Router<Arc<App>>, app: Arc<App>, auth: Auth) -> Router {
+    let guard = Guard { app: Arc::clone(&app), auth };
+    let guarded = routes.route_layer(from_fn_with_state(guard, authorise));
+    let all = guarded.merge(health::routes());
+    all.fallback(no_route).method_not_allowed_fallback(no_method).with_state(app)
 }
 
 async fn no_route() -> Problem {

@@ -18,14 +18,18 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 use tower::Service as _;
 
+use crate::http::auth::Peer;
 use crate::http::door::Door;
 use crate::http::error::{Code, Problem};
 use crate::http::linger::Lingering;
+use crate::http::socket::{Accepted, Certificate, Socket};
 
 /// Header lines of one request; more are 431.
 const MAX_HEADERS: usize = 64;
@@ -39,11 +43,13 @@ const GRACE: Duration = Duration::from_secs(2);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a listener allows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Limits {
     /// Beyond it a new connection is closed at once.
     pub max_connections: usize,
     pub door: Door,
+    /// None: what comes is not encrypted.
+    pub certificate: Option<Arc<Certificate>>,
     pub header_timeout: Duration,
     pub grace: Duration,
 }
@@ -52,15 +58,16 @@ impl Limits {
     /// The limits of a listener that answers to loopback names and `allowed_hosts`.
     #[must_use]
     pub fn new(max_connections: usize, allowed_hosts: Vec<String>) -> Limits {
-        let door = Door { allowed_hosts };
-        Limits { max_connections, door, header_timeout: HEADER_TIMEOUT, grace: GRACE }
+        let door = Door { allowed_hosts, ..Door::default() };
+        let (header_timeout, grace) = (HEADER_TIMEOUT, GRACE);
+        Limits { max_connections, door, certificate: None, header_timeout, grace }
     }
 }
 
 /// Serves `router` until `shutdown` ends. Then nothing more is accepted, requests under way have
 /// [`Limits::grace`] to end, and what is left is dropped: afterwards no connection is open.
 pub async fn serve(
-    listener: TcpListener,
+    socket: impl Into<Socket>,
     router: Router,
     limits: Limits,
     shutdown: impl Future<Output = ()>,
@@ -68,13 +75,15 @@ pub async fn serve(
     let mut shutdown = pin!(shutdown);
     let (stopping, stop) = watch::channel(());
     let mut open = JoinSet::new();
-    let front = Arc::new(Front { router, door: limits.door });
+    let socket = socket.into();
+    let (timeout, certificate) = (limits.header_timeout, limits.certificate);
+    let front = Arc::new(Front { router, door: limits.door, timeout, certificate });
     loop {
         tokio::select! {
             () = &mut shutdown => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) if open.len() < limits.max_connections => {
-                    open.spawn(connection(stream, front.clone(), limits.header_timeout, stop.clone()));
+            accepted = socket.accept() => match accepted {
+                Ok(accepted) if open.len() < limits.max_connections => {
+                    open.spawn(greet(accepted, front.clone(), stop.clone()));
                 }
                 Ok(_) => tracing::warn!(open = open.len(), "connection refused: too many"),
                 Err(error) => rest(&error).await,
@@ -82,7 +91,7 @@ pub async fn serve(
             Some(_) = open.join_next() => {}
         }
     }
-    drop(listener);
+    drop(socket);
     drop(stopping);
     let ended = async { while open.join_next().await.is_some() {} };
     if tokio::time::timeout(limits.grace, ended).await.is_err() {
@@ -96,20 +105,41 @@ async fn rest(error: &std::io::Error) {
     tokio::time::sleep(ACCEPT_PAUSE).await;
 }
 
-/// Serves one connection until it ends, or until its request does once the listener stops.
-async fn connection(
-    stream: TcpStream,
-    front: Arc<Front>,
-    header_timeout: Duration,
-    mut stop: watch::Receiver<()>,
-) {
+/// Serves what was accepted, inside TLS where that is set.
+async fn greet(accepted: Accepted, front: Arc<Front>, stop: watch::Receiver<()>) {
+    match (accepted, &front.certificate) {
+        (Accepted::Tcp(stream), None) => connection(prompt(stream), front, None, stop).await,
+        (Accepted::Tcp(stream), Some(certificate)) => {
+            let acceptor = TlsAcceptor::from(certificate.now());
+            let shaken = tokio::time::timeout(front.timeout, acceptor.accept(prompt(stream))).await;
+            match shaken {
+                Ok(Ok(stream)) => connection(stream, front, None, stop).await,
+                Ok(Err(error)) => tracing::debug!(%error, "no TLS came to stand"),
+                Err(_) => tracing::debug!("no TLS came to stand in time"),
+            }
+        }
+        (Accepted::Unix(stream, peer), _) => connection(stream, front, peer, stop).await,
+    }
+}
+
+fn prompt(stream: TcpStream) -> TcpStream {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "nodelay");
     }
-    let service = service_fn(|request| front.answer(request));
+    stream
+}
+
+/// Serves one connection until it ends, or until its request does once the listener stops.
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send,
+    front: Arc<Front>,
+    peer: Option<Peer>,
+    mut stop: watch::Receiver<()>,
+) {
+    let service = service_fn(|request| front.answer(request, peer));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
+        .header_read_timeout(front.timeout)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(Lingering::new(stream, stop.clone())), service);
@@ -130,10 +160,18 @@ async fn connection(
 struct Front {
     router: Router,
     door: Door,
+    /// For a handshake and for a head.
+    timeout: Duration,
+    certificate: Option<Arc<Certificate>>,
 }
 
 impl Front {
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    async fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        peer: Option<Peer>,
+    ) -> Result<Response<Body>, Infallible> {
+        peer.map(|peer| request.extensions_mut().insert(peer));
         if let Err(problem) = self.door.admit(&request) {
             return Ok(problem.response());
         }

@@ -3,7 +3,7 @@
 use ipnet::IpNet;
 use url::Url;
 
-use crate::model::{Header, Name};
+use crate::model::{Certificates, Header, LiveSecret, Name};
 use crate::time::{Millis, Timestamp};
 
 /// Requests in flight to one destination unless it says otherwise (`send.destination_concurrency`).
@@ -85,6 +85,9 @@ pub struct Destination {
     pub timeout: Millis,
     pub connect_timeout: Millis,
     pub headers: Vec<Header>,
+    /// What signs its requests, the newest first; at most [`secret::MAX_SECRETS`](crate::model::secret::MAX_SECRETS).
+    pub secrets: Vec<LiveSecret>,
+    pub tls: Option<Certificates>,
     pub allow_cidrs: Vec<IpNet>,
     pub hold_scope: HoldScope,
 }

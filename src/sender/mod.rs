@@ -10,6 +10,8 @@ pub mod failure;
 pub mod letter;
 pub mod profile;
 
+pub use crate::sign::Signers;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +23,7 @@ use reqwest::{Body, Certificate, Client, Method, Request, Response};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use crate::model::{DeliveryId, Header};
+use crate::model::{Certificates, DeliveryId, Header};
 use crate::outcome::retry_after::{MAX_VALUE, MAX_VALUES};
 use crate::outcome::{MaybeSent, NotSent, Outcome, RetryHeaders};
 use crate::sign::{self, Letterhead};
@@ -42,7 +44,7 @@ pub const MAX_EXCERPT: usize = 1024;
 pub const MAX_ERROR: usize = 200;
 
 /// What a request needs to know of its destination.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Endpoint {
     pub url: Url,
     /// The whole attempt.
@@ -50,6 +52,9 @@ pub struct Endpoint {
     pub connect_timeout: Millis,
     pub allow_cidrs: Vec<IpNet>,
     pub headers: Vec<Header>,
+    /// What signs its requests.
+    pub signers: Signers,
+    pub tls: Option<Certificates>,
 }
 
 /// One attempt, ready to be sent.
@@ -180,6 +185,8 @@ fn letterhead(request: &OutboundRequest) -> Letterhead<'_> {
         created_at: request.created_at,
         sent_at: request.sent_at,
         content_type: &request.content_type,
+        signers: &request.endpoint.signers,
+        body: &request.body,
         destination: &request.endpoint.headers,
         own: &request.headers,
         keep_alive: request.keep_alive,

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use reqwest::{Certificate, Client, ClientBuilder, redirect, retry, tls};
+use reqwest::{Certificate, Client, ClientBuilder, Identity, redirect, retry, tls};
 
 use super::Endpoint;
 use super::egress::Reach;
 use super::egress::resolver::Guard;
 use crate::model::destination::CONCURRENCY_MAX;
+use crate::model::{Certificates, ClientCertificate};
 use crate::time::Millis;
 
 /// Clients kept: each has a pool and a copy of the root certificates. The one that was not
@@ -32,18 +33,20 @@ struct Key {
     reach: Reach,
     connect_timeout: Millis,
     allow_cidrs: Arc<[IpNet]>,
+    tls: Option<Certificates>,
 }
 
 impl Key {
     fn of(endpoint: &Endpoint, reach: Reach) -> Key {
         let allow_cidrs = endpoint.allow_cidrs.as_slice().into();
-        Key { reach, connect_timeout: endpoint.connect_timeout, allow_cidrs }
+        Key { reach, connect_timeout: endpoint.connect_timeout, allow_cidrs, tls: endpoint.tls.clone() }
     }
 
     fn fits(&self, endpoint: &Endpoint, reach: Reach) -> bool {
         self.reach == reach
             && self.connect_timeout == endpoint.connect_timeout
             && *self.allow_cidrs == *endpoint.allow_cidrs
+            && self.tls == endpoint.tls
     }
 }
 
@@ -105,7 +108,12 @@ impl Profiles {
         let guard =
             Guard { reach: key.reach, allowed: Arc::clone(&self.allowed), own: Arc::clone(&key.allow_cidrs) };
         let builder = transport(Client::builder()).connect_timeout(key.connect_timeout.duration());
-        tls_settings(builder.dns_resolver(guard), &self.extra_roots, self.system_roots).build()
+        let builder = builder.dns_resolver(guard);
+        let Some(own) = &key.tls else {
+            return tls_settings(builder, &self.extra_roots, self.system_roots).build();
+        };
+        let roots: Vec<_> = self.extra_roots.iter().cloned().chain(roots(own)?).collect();
+        with_identity(tls_settings(builder, &roots, self.system_roots), own)?.build()
     }
 }
 
@@ -139,9 +147,45 @@ fn tls_settings(builder: ClientBuilder, extra: &[Certificate], system: bool) -> 
     }
 }
 
+/// The certificates that a destination trusts beside the others.
+fn roots(own: &Certificates) -> Result<Vec<Certificate>, reqwest::Error> {
+    own.ca.as_deref().map_or(Ok(Vec::new()), |pem| Certificate::from_pem_bundle(pem.as_bytes()))
+}
+
+fn with_identity(builder: ClientBuilder, own: &Certificates) -> Result<ClientBuilder, reqwest::Error> {
+    let Some(ClientCertificate { chain, key }) = &own.client else { return Ok(builder) };
+    let identity = Identity::from_pem(format!("{chain}\n{key}").as_bytes())?;
+    Ok(builder.identity(identity))
+}
+
+/// What is wrong with a destination's certificates. Nothing of a key is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadTls {
+    #[error("ca_pem holds no certificates in PEM form")]
+    Ca,
+    #[error("client_cert_pem and client_key_pem are no certificate with its private key in PEM form")]
+    Client,
+}
+
+/// Says whether a client can be made of these certificates.
+///
+/// # Errors
+/// [`BadTls`] says which of them cannot be used.
+pub fn check(own: &Certificates) -> Result<(), BadTls> {
+    let roots = roots(own).map_err(|_| BadTls::Ca)?;
+    if own.ca.is_some() && roots.is_empty() {
+        return Err(BadTls::Ca);
+    }
+    let alone = |builder: ClientBuilder| builder.tls_certs_only(roots).build();
+    alone(Client::builder()).map_err(|_| BadTls::Ca)?;
+    let built = with_identity(Client::builder().tls_certs_only([]), own).and_then(ClientBuilder::build);
+    built.map(drop).map_err(|_| BadTls::Client)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sign::Signers;
 
     fn endpoint(connect_timeout: u64, cidr: &str) -> Endpoint {
         Endpoint {
@@ -150,6 +194,8 @@ mod tests {
             connect_timeout: Millis(connect_timeout),
             allow_cidrs: vec![cidr.parse().unwrap()],
             headers: Vec::new(),
+            signers: Signers::default(),
+            tls: None,
         }
     }
 

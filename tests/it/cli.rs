@@ -441,6 +441,71 @@ fn destinations_are_changed_or_made() {
     });
 }
 
+const TAKEN: &str = r#"{"n":1,"result":"success","sent":"yes","status":204,"late":false}"#;
+const NOT_TAKEN: &str =
+    r#"{"n":1,"result":"connect","sent":"no","status":null,"error":"a.example: refused","late":false}"#;
+
+#[test]
+fn a_set_up_is_tried_and_secrets_are_changed() {
+    check(&Case {
+        arguments: &["dest", "test", "shop-eu"],
+        answers: &[(200, TAKEN)],
+        code: 0,
+        stdout: &["success", "204"],
+        stderr: &[],
+        asked: &["POST /v1/destinations/shop-eu/test"],
+    });
+    check(&Case {
+        arguments: &["dest", "test", "shop-eu"],
+        answers: &[(200, NOT_TAKEN)],
+        code: 1,
+        stdout: &["a.example: refused"],
+        stderr: &["the test was not taken"],
+        asked: &["POST /v1/destinations/shop-eu/test"],
+    });
+    check(&Case {
+        arguments: &["dest", "rotate", "shop-eu", "--overlap", "0s"],
+        answers: &[(200, r#"{"id":"shop-eu","secret":"whsec_abc"}"#)],
+        code: 0,
+        stdout: &["whsec_abc", "shown this once", "no longer sign"],
+        stderr: &[],
+        asked: &["POST /v1/destinations/shop-eu/secrets/rotate"],
+    });
+    check(&Case {
+        arguments: &["dest", "rotate", "shop-eu", "--secret-file", "/nowhere/at-all"],
+        answers: &[],
+        code: 1,
+        stdout: &[],
+        stderr: &["/nowhere/at-all"],
+        asked: &[],
+    });
+}
+
+/// Files stand in the request, and nothing of them on the command line.
+#[test]
+fn secrets_and_certificates_come_from_files() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.display().to_string()
+    };
+    let (secrets, ca) = (file("secrets", "whsec_a\n\nwhsec_b\n"), file("ca", "PEM"));
+    let asked = |arguments: &[&str], answer: &'static [(u16, &'static str)]| {
+        let listener = listener(answer);
+        let run = duehook(&[&["--admin", &listener.url, "dest"], arguments].concat(), &[], b"");
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        String::from_utf8(listener.asked.recv().expect("one request").body).expect("UTF-8")
+    };
+    let set = asked(&["set", "a", "--secret-file", &secrets, "--ca-file", &ca], &[(200, DESTINATION)]);
+    assert_eq!(set, r#"{"secrets":["whsec_a","whsec_b"],"tls":{"ca_pem":"PEM"}}"#);
+    let one = file("one", "whsec_c\n");
+    let rotated = asked(&["rotate", "a", "--secret-file", &one, "--overlap", "1h"], &[(200, DESTINATION)]);
+    assert_eq!(rotated, r#"{"overlap_ms":3600000,"secret":"whsec_c"}"#);
+    let tried = asked(&["test", "a", "--data", "{ \"b\": 1.0}"], &[(200, TAKEN)]);
+    assert_eq!(tried, r#"{"payload":{ "b": 1.0}}"#);
+}
+
 #[test]
 fn a_body_is_sent_as_it_was_given() {
     let send = |arguments: &[&str], input: &[u8], body: &[u8], kind: &str| {

@@ -1,12 +1,14 @@
 //! The HTTP side against a running server: what is sent, what is answered, what a receiver sees.
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+mod access;
 mod admin;
 mod bad_input;
 mod figures;
 mod ingest;
 mod payload;
 mod receiver;
+mod signing;
 
 use std::time::Duration;
 

@@ -142,7 +142,9 @@ impl Scene {
         for place in 0..destinations {
             let settings = Box::new(settings(concurrency, timeout));
             let (name, expect) = (destination(place), Expect::Anything);
-            scene.command(Command::PutDestination { name, settings, expect }).expect("a new name");
+            scene
+                .command(Command::PutDestination { name, settings, keep_secrets: true, expect })
+                .expect("a new name");
         }
         scene
     }
@@ -355,6 +357,8 @@ pub(crate) fn settings(concurrency: u32, timeout: Millis) -> Destination {
         timeout,
         connect_timeout: Millis(5_000),
         headers: vec![],
+        secrets: vec![],
+        tls: None,
         allow_cidrs: vec![],
         hold_scope: HoldScope::Destination,
     }

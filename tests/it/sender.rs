@@ -16,7 +16,7 @@ use duehook::drill::receiver::{Answer, Receiver, Record, Script};
 use duehook::model::{DeliveryId, Header};
 use duehook::outcome::{MaybeSent, NotSent, Outcome};
 use duehook::sender::egress::Rules;
-use duehook::sender::{Config, Endpoint, MAX_EXCERPT, OutboundRequest, Seen, Sender};
+use duehook::sender::{Config, Endpoint, MAX_EXCERPT, OutboundRequest, Seen, Sender, Signers};
 use duehook::time::{Millis, Timestamp};
 use tokio::time::Instant;
 
@@ -45,6 +45,8 @@ fn endpoint(url: &str, cidrs: &[&str]) -> Endpoint {
         connect_timeout: Millis(2_000),
         allow_cidrs: cidrs.iter().map(|text| text.parse().unwrap()).collect(),
         headers: Vec::new(),
+        signers: Signers::default(),
+        tls: None,
     }
 }
 

@@ -138,7 +138,8 @@ fn delivery() -> NewDelivery {
 /// One destination that lets nothing through.
 async fn held(handle: &Handle) {
     let settings = Box::new(settings(1, Millis::seconds(1)));
-    let put = Order::PutDestination { name: name("shop"), settings, expect: Expect::Anything };
+    let put =
+        Order::PutDestination { name: name("shop"), settings, keep_secrets: true, expect: Expect::Anything };
     handle.command(put).await.unwrap().unwrap();
     let until = handle.now().plus(Millis::seconds(86_400));
     handle.command(Order::Hold { name: name("shop"), until }).await.unwrap().unwrap();

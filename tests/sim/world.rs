@@ -116,6 +116,8 @@ fn settings(place: usize, tenants: u64, most: u32, rng: &mut Rng) -> Destination
         timeout: Millis(15_000),
         connect_timeout: Millis(5_000),
         headers: vec![],
+        secrets: vec![],
+        tls: None,
         allow_cidrs: vec![],
         hold_scope: scope,
     }
@@ -232,7 +234,15 @@ impl World {
         let destinations = self.moods.len();
         for place in 0..destinations {
             let (name, settings) = (destination_name(place), Box::new(self.settings[place].clone()));
-            self.at(1, Event::Command(Command::PutDestination { name, settings, expect: Expect::Anything }));
+            self.at(
+                1,
+                Event::Command(Command::PutDestination {
+                    name,
+                    settings,
+                    keep_secrets: true,
+                    expect: Expect::Anything,
+                }),
+            );
         }
         for n in 0..posts {
             let many = self.concurrency > 4 && self.rng.percent(10);
@@ -293,7 +303,12 @@ impl World {
             let (name, settings) = (destination_name(place), Box::new(settings));
             self.at(
                 when,
-                Event::Command(Command::PutDestination { name, settings, expect: Expect::Anything }),
+                Event::Command(Command::PutDestination {
+                    name,
+                    settings,
+                    keep_secrets: true,
+                    expect: Expect::Anything,
+                }),
             );
         }
     }
@@ -340,7 +355,10 @@ impl World {
             self.at(self.mono, Event::Command(state(place, StateVerb::Resume)));
             let settings = Box::new(Destination { rate: None, ..self.settings[place].clone() });
             let (name, expect) = (destination_name(place), Expect::Anything);
-            self.at(self.mono, Event::Command(Command::PutDestination { name, settings, expect }));
+            self.at(
+                self.mono,
+                Event::Command(Command::PutDestination { name, settings, keep_secrets: true, expect }),
+            );
         }
         // What waits for a wall time that was stepped away from is due now.
         self.jump(self.furthest);
@@ -683,7 +701,7 @@ impl World {
                 self.settings[place] = Destination::clone(settings);
                 self.starts.remove(&place);
             }
-            Command::DeleteDestination { .. } | Command::Cancel { .. } => {}
+            Command::DeleteDestination { .. } | Command::RotateSecret { .. } | Command::Cancel { .. } => {}
         }
     }
 
@@ -836,7 +854,10 @@ impl World {
                 // Lost with the step that was to create it: numbers go by the order of creation.
                 let (name, settings) = (destination_name(place), Box::new(self.settings[place].clone()));
                 let expect = Expect::Anything;
-                self.at(self.mono, Event::Command(Command::PutDestination { name, settings, expect }));
+                self.at(
+                    self.mono,
+                    Event::Command(Command::PutDestination { name, settings, keep_secrets: true, expect }),
+                );
             }
         }
         let states: Vec<_> = (0..self.moods.len()).map(|place| self.is_paused(place)).collect();

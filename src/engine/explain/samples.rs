@@ -91,6 +91,8 @@ pub(crate) fn destination() -> DestinationView {
             timeout: Millis(15_000),
             connect_timeout: Millis(5_000),
             headers: vec![Header::new("authorization", "hunter2").unwrap()],
+            secrets: vec![],
+            tls: None,
             allow_cidrs: vec!["10.0.0.0/8".parse().unwrap()],
             hold_scope: HoldScope::Destination,
         },

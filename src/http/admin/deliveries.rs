@@ -10,6 +10,7 @@ use crate::engine::command::{Answer, Command, CommandError, Done, Query as Asked
 use crate::engine::explain::{Surroundings, explain};
 use crate::http::admin::no_body;
 use crate::http::app::{Answered, App, Id, ok};
+use crate::http::auth::Caller;
 use crate::http::dto::List;
 use crate::http::dto::delivery::{AttemptObject, DeliveryObject, ExplanationObject};
 use crate::http::error::{Code, Problem};
@@ -32,13 +33,17 @@ const ORDERS: [Order; 4] =
     [Order::NewestCreated, Order::OldestCreated, Order::OldestFinished, Order::NewestFinished];
 
 /// `GET /v1/deliveries`: by filter, or the look-up of a key.
-pub async fn list(State(app): State<Arc<App>>, uri: Uri) -> Answered {
+pub async fn list(State(app): State<Arc<App>>, caller: Caller, uri: Uri) -> Answered {
     let mut asked = Query::of(&uri);
     if asked.has("idempotency_key") {
-        return look_up(&app, asked).await;
+        return look_up(&app, &caller, asked).await;
     }
-    let listed = Listed::take(&mut asked);
+    let mut listed = Listed::take(&mut asked);
     asked.finish()?;
+    listed.filter.tenants = caller.among(listed.filter.tenants);
+    if caller.tenants().is_some() && listed.filter.tenants.is_empty() {
+        return Ok(ok(&List::<DeliveryObject<'_>>::whole(Vec::new())));
+    }
     let now = app.handle.now();
     let page = app
         .read(move |snapshot, stop| {

@@ -6,11 +6,13 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Response, StatusCode, Uri, header};
 
+use crate::config::Scope;
 use crate::engine::command::{Command, CommandError, Done, Expect, StateVerb};
 use crate::http::admin::deliveries::{gates, limit};
-use crate::http::admin::input::{self, Checks};
+use crate::http::admin::input::{self, Checks, Wanted};
 use crate::http::admin::{command_body, no_body, order, reason};
 use crate::http::app::{Answered, App, Id, answer, no_content, ok, with};
+use crate::http::auth::Caller;
 use crate::http::dto::List;
 use crate::http::dto::delivery::destination_location;
 use crate::http::dto::destination::DestinationObject;
@@ -26,18 +28,17 @@ use crate::time::Timestamp;
 const DELAYED_MAX: usize = 1_000;
 /// How often a PATCH without `If-Match` is worked out anew because another change came first.
 const PATCH_TRIES: u32 = 8;
-/// Who the API acts for, while there are no tokens.
-const OPERATOR: &str = "operator";
 const STATES: [DestinationState; 3] =
     [DestinationState::Active, DestinationState::Paused, DestinationState::Disabled];
 
 /// `PUT /v1/destinations/{id}`.
-pub async fn put(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+pub async fn put(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
     let name = read_name(&id)?;
     let (headers, text) = command_body(&app, request).await?;
-    let settings = Box::new(input::read(&text, None, &Checks::of(&app))?);
+    let wanted = input::read(&text, None, &Checks::of(&app))?;
+    caller.may_change(&wanted.settings.tenant)?;
     let expect = expected(&app, &name, &headers).await?;
-    let done = order(&app, Command::PutDestination { name, settings, expect }).await?;
+    let done = order(&app, put_order(name, wanted, expect)).await?;
     shown(&app, done).await
 }
 
@@ -49,9 +50,8 @@ pub async fn patch(State(app): State<Arc<App>>, Id(id): Id, request: Request) ->
     for _ in 0..tries {
         let view = find(&app, &name).await?;
         matches(&headers, &view)?;
-        let settings = Box::new(input::read(&text, Some(&view.settings), &Checks::of(&app))?);
-        let expect = Expect::Revision(view.revision);
-        let command = Command::PutDestination { name: name.clone(), settings, expect };
+        let wanted = input::read(&text, Some(&view.settings), &Checks::of(&app))?;
+        let command = put_order(name.clone(), wanted, Expect::Revision(view.revision));
         match app.handle.command(command).await? {
             Ok(done) => return shown(&app, done).await,
             Err(CommandError::RevisionMismatch) => {}
@@ -61,8 +61,13 @@ pub async fn patch(State(app): State<Arc<App>>, Id(id): Id, request: Request) ->
     Err(CommandError::RevisionMismatch.into())
 }
 
+fn put_order(name: Name, wanted: Wanted, expect: Expect) -> Command {
+    let Wanted { settings, keep_secrets } = wanted;
+    Command::PutDestination { name, settings: Box::new(settings), keep_secrets, expect }
+}
+
 /// `GET /v1/destinations/{id}`.
-pub async fn get(State(app): State<Arc<App>>, Id(id): Id, uri: Uri) -> Answered {
+pub async fn get(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, uri: Uri) -> Answered {
     query::none(&uri)?;
     let name = read_name(&id)?;
     let now = app.handle.now();
@@ -73,7 +78,17 @@ pub async fn get(State(app): State<Arc<App>>, Id(id): Id, uri: Uri) -> Answered 
     });
     let (view, delayed) = read.await?.filter(|(view, _)| exists(view)).ok_or_else(no_destination)?;
     let gate = gate(&app, &view).await?;
-    Ok(tagged(ok(&DestinationObject::of(&view, gate.as_ref()).with_delayed(delayed)), &view))
+    let object = object(&caller, &view, gate.as_ref()).with_delayed(delayed);
+    Ok(tagged(ok(&object), &view))
+}
+
+/// What a caller is shown: who only reads does not see the whole URL.
+fn object<'a>(caller: &Caller, view: &'a DestinationView, gate: Option<&GateView>) -> DestinationObject<'a> {
+    let whole = DestinationObject::of(view, gate);
+    match caller.has(&[Scope::Destinations, Scope::Admin]) {
+        true => whole,
+        false => whole.hiding_url(view),
+    }
 }
 
 /// `DELETE /v1/destinations/{id}`.
@@ -90,7 +105,7 @@ pub async fn delete(State(app): State<Arc<App>>, Id(id): Id, request: Request) -
 }
 
 /// `GET /v1/destinations`.
-pub async fn list(State(app): State<Arc<App>>, uri: Uri) -> Answered {
+pub async fn list(State(app): State<Arc<App>>, caller: Caller, uri: Uri) -> Answered {
     let mut asked = Query::of(&uri);
     let tenants: Vec<Name> = asked.list("tenant", value);
     let mut states = asked.list("state", word(&STATES, DestinationState::as_str));
@@ -99,42 +114,46 @@ pub async fn list(State(app): State<Arc<App>>, uri: Uri) -> Answered {
     if states.is_empty() {
         states.extend(STATES);
     }
+    let tenants = caller.among(tenants);
+    if caller.tenants().is_some() && tenants.is_empty() {
+        return Ok(ok(&List::<DestinationObject<'_>>::whole(Vec::new())));
+    }
     let page =
         app.read(move |snapshot, _| snapshot.destinations(&tenants, &states, from.as_ref(), limit)).await?;
     let gates = gates(&app, page.items.iter().map(|view| view.no).collect()).await?;
     let gate = |place: usize| gates.get(place).and_then(Option::as_ref);
     let data = page.items.iter().enumerate();
-    let data = data.map(|(place, view)| DestinationObject::of(view, gate(place))).collect();
+    let data = data.map(|(place, view)| object(&caller, view, gate(place))).collect();
     Ok(ok(&List { data, next_cursor: page.next.map(|name| name.to_string()) }))
 }
 
 /// `POST /v1/destinations/{id}/pause`.
-pub async fn pause(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
-    set_state(&app, &id, StateVerb::Pause, request).await
+pub async fn pause(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
+    set_state(&app, &id, &caller, StateVerb::Pause, request).await
 }
 
 /// `POST /v1/destinations/{id}/resume`.
-pub async fn resume(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
-    set_state(&app, &id, StateVerb::Resume, request).await
+pub async fn resume(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
+    set_state(&app, &id, &caller, StateVerb::Resume, request).await
 }
 
 /// `POST /v1/destinations/{id}/enable`.
-pub async fn enable(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
-    set_state(&app, &id, StateVerb::Enable, request).await
+pub async fn enable(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
+    set_state(&app, &id, &caller, StateVerb::Enable, request).await
 }
 
 /// `POST /v1/destinations/{id}/disable`.
-pub async fn disable(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
-    set_state(&app, &id, StateVerb::Disable, request).await
+pub async fn disable(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
+    set_state(&app, &id, &caller, StateVerb::Disable, request).await
 }
 
-async fn set_state(app: &App, id: &str, verb: StateVerb, request: Request) -> Answered {
+async fn set_state(app: &App, id: &str, caller: &Caller, verb: StateVerb, request: Request) -> Answered {
     let name = read_name(id)?;
     let (_, text) = command_body(app, request).await?;
     let mut fields = Fields::read(&text)?;
     let reason = reason(&mut fields);
     fields.finish(&[])?;
-    let done = order(app, Command::SetState { name, verb, reason, by: OPERATOR.to_owned() }).await?;
+    let done = order(app, Command::SetState { name, verb, reason, by: caller.by().to_owned() }).await?;
     shown(app, done).await
 }
 
@@ -186,11 +205,11 @@ async fn shown(app: &App, done: Done) -> Answered {
     Ok(response)
 }
 
-async fn gate(app: &App, view: &DestinationView) -> Result<Option<GateView>, Problem> {
+pub(super) async fn gate(app: &App, view: &DestinationView) -> Result<Option<GateView>, Problem> {
     Ok(gates(app, vec![view.no]).await?.pop().flatten())
 }
 
-fn tagged(response: Response<Body>, view: &DestinationView) -> Response<Body> {
+pub(super) fn tagged(response: Response<Body>, view: &DestinationView) -> Response<Body> {
     with(response, header::ETAG, &etag(view))
 }
 
@@ -222,7 +241,7 @@ fn matches(headers: &HeaderMap, view: &DestinationView) -> Result<(), Problem> {
     Err(CommandError::RevisionMismatch.into())
 }
 
-async fn find(app: &App, name: &Name) -> Result<DestinationView, Problem> {
+pub(super) async fn find(app: &App, name: &Name) -> Result<DestinationView, Problem> {
     stored(app, name).await?.ok_or_else(no_destination)
 }
 
@@ -237,7 +256,7 @@ fn exists(view: &DestinationView) -> bool {
 }
 
 /// 422: the name in the path is none.
-fn read_name(text: &str) -> Result<Name, Problem> {
+pub(super) fn read_name(text: &str) -> Result<Name, Problem> {
     text.parse().map_err(|error: crate::model::NotAName| Problem::field("id", error.to_string()))
 }
 

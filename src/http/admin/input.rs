@@ -3,6 +3,7 @@
 //! PATCH is a JSON merge patch (RFC 7396): null puts a field back to its default, objects merge.
 //! PUT is the same upon a destination that has nothing set.
 
+mod keys;
 mod pace;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +45,6 @@ const READ_ONLY: [&str; 19] = [
     "observed_retry_after",
     "recovery",
 ];
-const NOT_YET: &str = "not supported by this version";
 /// The policy of a destination that names none.
 const DEFAULT_POLICY: &str = "default";
 
@@ -64,13 +64,20 @@ impl<'a> Checks<'a> {
     }
 }
 
+/// What a request makes of a destination.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub settings: Destination,
+    /// It says nothing of secrets: those that are stored stay.
+    pub keep_secrets: bool,
+}
+
 /// Reads `text` upon `base`: None for a PUT, what is stored for a PATCH.
 ///
 /// # Errors
 /// 400 when it is not an object, 422 naming every field at fault.
-pub fn read(text: &[u8], base: Option<&Destination>, checks: &Checks<'_>) -> Result<Destination, Problem> {
+pub fn read(text: &[u8], base: Option<&Destination>, checks: &Checks<'_>) -> Result<Wanted, Problem> {
     let mut fields = Fields::read(text)?;
-    not_yet(&mut fields);
     let tenant = tenant(&mut fields, base);
     let policy = policy(&mut fields, base, checks);
     let (concurrency_max, adaptive) = pace::concurrency(&mut fields, base, checks);
@@ -78,6 +85,8 @@ pub fn read(text: &[u8], base: Option<&Destination>, checks: &Checks<'_>) -> Res
     let timeout = timeout(&mut fields, base, checks);
     let connect_timeout = connect_timeout(&mut fields, base, checks);
     let headers = headers(&mut fields, base);
+    let secrets = keys::secrets(&mut fields);
+    let tls = keys::tls(&mut fields, base);
     let allow_cidrs = cidrs(&mut fields, base);
     let hold_scope = hold_scope(&mut fields, base);
     let url = admitted(&mut fields, base, &allow_cidrs, checks);
@@ -85,7 +94,8 @@ pub fn read(text: &[u8], base: Option<&Destination>, checks: &Checks<'_>) -> Res
     let (Some(tenant), Some(url), Some(policy)) = (tenant, url, policy) else {
         return Err(Problem::invalid(Vec::new()));
     };
-    Ok(Destination {
+    let keep_secrets = secrets.is_none();
+    let settings = Destination {
         tenant,
         url,
         concurrency_max,
@@ -95,17 +105,12 @@ pub fn read(text: &[u8], base: Option<&Destination>, checks: &Checks<'_>) -> Res
         timeout,
         connect_timeout,
         headers,
+        secrets: secrets.unwrap_or_default(),
+        tls,
         allow_cidrs,
         hold_scope,
-    })
-}
-
-fn not_yet(fields: &mut Fields<'_>) {
-    for name in ["secrets", "tls"] {
-        if fields.given(name).is_some() {
-            fields.fault(name, NOT_YET);
-        }
-    }
+    };
+    Ok(Wanted { settings, keep_secrets })
 }
 
 /// What a field's absence, its null and its value lead to.

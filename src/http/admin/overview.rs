@@ -9,6 +9,7 @@ use crate::engine::command::{Answer, Query as Asked};
 use crate::engine::rank::{DestinationOrder, MAX_RANKED, Ranked, Span, TenantOrder};
 use crate::http::admin::deliveries::{another_answer, limit};
 use crate::http::app::{Answered, App, ok};
+use crate::http::auth::Caller;
 use crate::http::dto::List;
 use crate::http::dto::overview::{DestinationRowObject, StatsObject, TenantRowObject, VersionObject};
 use crate::http::query::{self, Query, word};
@@ -22,21 +23,22 @@ pub async fn stats(State(app): State<Arc<App>>, uri: Uri) -> Answered {
 }
 
 /// `GET /v1/stats/tenants`.
-pub async fn tenants(State(app): State<Arc<App>>, uri: Uri) -> Answered {
+pub async fn tenants(State(app): State<Arc<App>>, caller: Caller, uri: Uri) -> Answered {
     let mut asked = Query::of(&uri);
     let order = sort(&mut asked, &TenantOrder::ALL, TenantOrder::as_str).unwrap_or(TenantOrder::Waiting);
     let span = span(&mut asked);
     asked.finish()?;
     match app.handle.query(Asked::Tenants(order, span)).await? {
         Answer::Tenants(Ranked { rows, next }) => {
-            Ok(ok(&page(rows.iter().map(TenantRowObject::of).collect(), next)))
+            let own = rows.iter().filter(|row| caller.sees(&row.name));
+            Ok(ok(&page(own.map(TenantRowObject::of).collect(), next)))
         }
         Answer::Gates(_) | Answer::Standing { .. } | Answer::Destinations(_) => Err(another_answer()),
     }
 }
 
 /// `GET /v1/stats/destinations`.
-pub async fn destinations(State(app): State<Arc<App>>, uri: Uri) -> Answered {
+pub async fn destinations(State(app): State<Arc<App>>, caller: Caller, uri: Uri) -> Answered {
     let mut asked = Query::of(&uri);
     let order = sort(&mut asked, &DestinationOrder::ALL, DestinationOrder::as_str);
     let (order, span) = (order.unwrap_or(DestinationOrder::Held), span(&mut asked));
@@ -44,7 +46,8 @@ pub async fn destinations(State(app): State<Arc<App>>, uri: Uri) -> Answered {
     let now = app.handle.now();
     match app.handle.query(Asked::Destinations(order, span)).await? {
         Answer::Destinations(Ranked { rows, next }) => {
-            Ok(ok(&page(rows.iter().map(|row| DestinationRowObject::of(row, now)).collect(), next)))
+            let own = rows.iter().filter(|row| caller.sees(&row.tenant));
+            Ok(ok(&page(own.map(|row| DestinationRowObject::of(row, now)).collect(), next)))
         }
         Answer::Gates(_) | Answer::Standing { .. } | Answer::Tenants(_) => Err(another_answer()),
     }

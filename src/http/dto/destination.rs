@@ -1,11 +1,12 @@
 //! The destination with its live side, as it is shown.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
 use crate::http::dto::{Text, rounded, time};
-use crate::model::{Destination, Rate};
+use crate::model::{Certificates, Destination, Rate};
 use crate::outcome::AttemptResult;
 use crate::schedule::{BreakerState, GateView, Times};
 use crate::store::DestinationView;
@@ -19,15 +20,14 @@ pub const MASK: &str = "***";
 pub struct DestinationObject<'a> {
     id: &'a str,
     tenant: &'a str,
-    url: &'a str,
+    url: Cow<'a, str>,
     concurrency: ConcurrencyObject,
     rate: Option<RateObject>,
     policy: &'a str,
     timeout_ms: u64,
     connect_timeout_ms: u64,
     headers: BTreeMap<&'a str, &'static str>,
-    /// Not in this version.
-    tls: Option<()>,
+    tls: Option<TlsObject<'a>>,
     allow_cidrs: Vec<String>,
     hold_scope: &'static str,
     state: &'static str,
@@ -36,6 +36,14 @@ pub struct DestinationObject<'a> {
     state_by: Option<&'a str>,
     #[serde(flatten)]
     live: LiveObject,
+}
+
+/// Certificates are public; a key never leaves.
+#[derive(Debug, Serialize)]
+struct TlsObject<'a> {
+    ca_pem: Option<&'a str>,
+    client_cert_pem: Option<&'a str>,
+    client_key_pem: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -100,6 +108,16 @@ struct RecoveryObject {
     by_result: BTreeMap<&'static str, u32>,
 }
 
+impl<'a> TlsObject<'a> {
+    fn of(it: &'a Certificates) -> TlsObject<'a> {
+        TlsObject {
+            ca_pem: it.ca.as_deref(),
+            client_cert_pem: it.client.as_ref().map(|client| &*client.chain),
+            client_key_pem: it.client.is_some().then_some(MASK),
+        }
+    }
+}
+
 impl AskedObject {
     fn of(times: &Times) -> AskedObject {
         let Times { count, p50, p95, max } = *times;
@@ -123,14 +141,14 @@ impl<'a> DestinationObject<'a> {
         DestinationObject {
             id: view.name.as_str(),
             tenant: settings.tenant.as_str(),
-            url: settings.url.as_str(),
+            url: settings.url.as_str().into(),
             concurrency: ConcurrencyObject { max: settings.concurrency_max, adaptive: settings.adaptive },
             rate: settings.rate.map(|rate| RateObject { per_second: rate, burst: rate.burst }),
             policy: settings.policy.as_str(),
             timeout_ms: settings.timeout.0,
             connect_timeout_ms: settings.connect_timeout.0,
             headers: settings.headers.iter().map(|header| (header.name(), MASK)).collect(),
-            tls: None,
+            tls: settings.tls.as_ref().map(TlsObject::of),
             allow_cidrs: settings.allow_cidrs.iter().map(ToString::to_string).collect(),
             hold_scope: settings.hold_scope.as_str(),
             state: view.note.state.as_str(),
@@ -139,6 +157,14 @@ impl<'a> DestinationObject<'a> {
             state_by: said(&view.note.by),
             live: LiveObject::of(settings, gate),
         }
+    }
+
+    /// The same for one who is not to see the whole URL, which may be a secret: scheme and host.
+    #[must_use]
+    pub fn hiding_url(mut self, view: &DestinationView) -> DestinationObject<'a> {
+        let url = &view.settings.url;
+        self.url = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default()).into();
+        self
     }
 
     /// The same, with what waits and is not yet due.

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::http::error::{Code, Problem};
 
 /// The codes that an ingest route can answer, each a series of its own.
-const CODES: [Code; 18] = [
+const CODES: [Code; 19] = [
     Code::Malformed,
     Code::Invalid,
     Code::WrongRegion,
     Code::ClassUnknown,
     Code::RefNotAllowed,
+    Code::TenantNotAllowed,
     Code::BodyTimeout,
     Code::PayloadTooLarge,
     Code::ContentType,

@@ -5,6 +5,7 @@ use crate::http::body::{self, Bound};
 use axum::routing::{get, post};
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 /// A listener with three routes; dropping it stops it.

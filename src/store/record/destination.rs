@@ -4,7 +4,11 @@ use bincode::{BorrowDecode, Encode};
 
 use super::{Damaged, code, coded, seal, unseal};
 use crate::model::destination::StateNote;
-use crate::model::{DestNo, Destination, DestinationState, Header, HoldScope, Name, Rate};
+use crate::model::secret::SEED_BYTES;
+use crate::model::{
+    Certificates, ClientCertificate, DestNo, Destination, DestinationState, Header, HoldScope, LiveSecret,
+    Name, Rate, Secret,
+};
 use crate::outcome::{GateMemory, Hold, HoldReason};
 use crate::time::{Millis, Timestamp};
 
@@ -40,6 +44,8 @@ struct DestinationV1<'a> {
     timeout: u64,
     connect_timeout: u64,
     headers: Vec<(&'a str, &'a str)>,
+    secrets: Vec<SecretV1<'a>>,
+    tls: Option<TlsV1<'a>>,
     allow_cidrs: Vec<String>,
     hold_scope: u8,
     state: u8,
@@ -48,6 +54,25 @@ struct DestinationV1<'a> {
     by: &'a str,
     created_at: u64,
     revision: u32,
+}
+
+#[derive(Encode, BorrowDecode)]
+struct SecretV1<'a> {
+    kind: KindV1<'a>,
+    until: Option<u64>,
+}
+
+#[derive(Encode, BorrowDecode)]
+enum KindV1<'a> {
+    Symmetric(&'a [u8]),
+    Ed25519([u8; SEED_BYTES]),
+}
+
+#[derive(Encode, BorrowDecode)]
+struct TlsV1<'a> {
+    ca: Option<&'a str>,
+    /// Chain and key.
+    client: Option<(&'a str, &'a str)>,
 }
 
 #[derive(Encode, BorrowDecode)]
@@ -126,6 +151,8 @@ impl<'a> DestinationV1<'a> {
             timeout: set.timeout.0,
             connect_timeout: set.connect_timeout.0,
             headers: set.headers.iter().map(|header| (header.name(), header.value())).collect(),
+            secrets: set.secrets.iter().map(SecretV1::of).collect(),
+            tls: set.tls.as_ref().map(TlsV1::of),
             allow_cidrs: set.allow_cidrs.iter().map(ToString::to_string).collect(),
             hold_scope: code(&SCOPES, &set.hold_scope),
             state: code(&STATES, &it.note.state),
@@ -156,6 +183,8 @@ impl<'a> DestinationV1<'a> {
             timeout: Millis(self.timeout),
             connect_timeout: Millis(self.connect_timeout),
             headers: self.headers.into_iter().map(header).collect::<Result<_, _>>()?,
+            secrets: self.secrets.into_iter().map(SecretV1::into_live).collect::<Result<_, _>>()?,
+            tls: self.tls.map(TlsV1::into_certificates),
             allow_cidrs: parse_all(&self.allow_cidrs)?,
             hold_scope: coded(&SCOPES, self.hold_scope)?,
         };
@@ -166,6 +195,36 @@ impl<'a> DestinationV1<'a> {
             created_at: Timestamp(self.created_at),
             revision: self.revision,
         })
+    }
+}
+
+impl<'a> SecretV1<'a> {
+    fn of(it: &'a LiveSecret) -> SecretV1<'a> {
+        let kind = match &it.secret {
+            Secret::Symmetric(bytes) => KindV1::Symmetric(bytes),
+            Secret::Ed25519(seed) => KindV1::Ed25519(*seed),
+        };
+        SecretV1 { kind, until: it.until.map(|until| until.0) }
+    }
+
+    fn into_live(self) -> Result<LiveSecret, Damaged> {
+        let secret = match self.kind {
+            KindV1::Symmetric(bytes) => Secret::symmetric(bytes).ok_or(Damaged)?,
+            KindV1::Ed25519(seed) => Secret::Ed25519(seed),
+        };
+        Ok(LiveSecret { secret, until: self.until.map(Timestamp) })
+    }
+}
+
+impl<'a> TlsV1<'a> {
+    fn of(it: &'a Certificates) -> TlsV1<'a> {
+        let client = it.client.as_ref().map(|client| (&*client.chain, &*client.key));
+        TlsV1 { ca: it.ca.as_deref(), client }
+    }
+
+    fn into_certificates(self) -> Certificates {
+        let client = |(chain, key): (&str, &str)| ClientCertificate { chain: chain.into(), key: key.into() };
+        Certificates { ca: self.ca.map(Into::into), client: self.client.map(client) }
     }
 }
 

@@ -4,7 +4,8 @@ use super::*;
 use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Payload, Source, State};
 use crate::model::destination::StateNote;
 use crate::model::{
-    ClassNo, DeliveryId, DestNo, Destination, DestinationState, Header, HoldScope, Lane, Rate, TenantNo,
+    Certificates, ClassNo, ClientCertificate, DeliveryId, DestNo, Destination, DestinationState, Header,
+    HoldScope, Lane, LiveSecret, Rate, Secret, TenantNo,
 };
 use crate::outcome::GateMemory;
 use crate::outcome::{AttemptResult, Clamped, Ending, Hold, HoldReason, NextReason};
@@ -84,6 +85,14 @@ fn stored() -> StoredDestination {
             timeout: Millis(15_000),
             connect_timeout: Millis(5_000),
             headers: vec![Header::new("x-a", "b").unwrap()],
+            secrets: vec![
+                LiveSecret::new(Secret::symmetric(&[9; 24]).unwrap()),
+                LiveSecret { secret: Secret::Ed25519([8; 32]), until: Some(Timestamp(77)) },
+            ],
+            tls: Some(Certificates {
+                ca: Some("ca".into()),
+                client: Some(ClientCertificate { chain: "chain".into(), key: "key".into() }),
+            }),
             allow_cidrs: vec!["10.0.0.0/8".parse().unwrap()],
             hold_scope: HoldScope::Delivery,
         },
@@ -142,7 +151,7 @@ fn everything_comes_back_as_it_went() {
 fn the_bytes_of_version_1_are_frozen() {
     insta::assert_snapshot!(hex(&encode_delivery(&delivery())), @"0101020102657501036b3a31fd00de86c19b01000001fd01de86c19b010000fc0014730ffd01f2f9d09b0100000900fde8e186c19b010000030303010201050101fdf4df86c19b01000000fb2c0307070707070707070707070707070707070707070707070707070707070707070103106170706c69636174696f6e2f6a736f6e0103782d61016201016c01760103fbe80301fbfc030201fbad01010165010168010d3139322e302e322e313a343433010101033132300001fcc0d4010001fca8d80100010101fca4dc010001028000e3e4edbd");
     insta::assert_snapshot!(hex(&encode_attempt(DeliveryId(7), &attempt(1))), @"0101fbe80301fbfc030201fbad01010165010168010d3139322e302e322e313a343433010101033132300001fcc0d4010001fca8d80100010101fca4dc010001028000d0032903");
-    insta::assert_snapshot!(hex(&encode_destination(DestNo(2), &stored())), @"010773686f702d65750461636d651868747470733a2f2f6578616d706c652e636f6d2f686f6f6b080101fc20a10700030764656661756c74fb983afb88130103782d610162010a31302e302e302e302f380101017205086f70657261746f72040677ee2486");
+    insta::assert_snapshot!(hex(&encode_destination(DestNo(2), &stored())), @"010773686f702d65750461636d651868747470733a2f2f6578616d706c652e636f6d2f686f6f6b080101fc20a10700030764656661756c74fb983afb88130103782d61016202001809090909090909090909090909090909090909090909090900010808080808080808080808080808080808080808080808080808080808080808014d01010263610105636861696e036b6579010a31302e302e302e302f380101017205086f70657261746f7204067084255c");
     insta::assert_snapshot!(hex(&encode_gate(DestNo(2), &gate())), @"0101630102010101020301280801fcc0175302fcc0d8a7000401050106f4172b96");
     insta::assert_snapshot!(hex(&seal_part(&[1, 2], b"abc")), @"01616263befe5243");
 }

@@ -8,7 +8,12 @@ use super::*;
 /// Makes destination `place` of a tenant.
 fn give(scene: &mut Scene, place: u32, tenant: &str, rate: Option<Rate>) {
     let settings = Box::new(Destination { tenant: name(tenant), rate, ..settings(8, Millis(15_000)) });
-    let put = Command::PutDestination { name: destination(place), settings, expect: Expect::Anything };
+    let put = Command::PutDestination {
+        name: destination(place),
+        settings,
+        keep_secrets: true,
+        expect: Expect::Anything,
+    };
     scene.command(put).expect("a new name");
 }
 

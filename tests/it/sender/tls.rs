@@ -4,11 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use duehook::model::{Certificates, ClientCertificate};
 use duehook::outcome::{NotSent, Outcome};
-use duehook::sender::{Config, Seen, Sender};
+use duehook::sender::{Config, Endpoint, Seen, Sender};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
-use rustls::ServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -30,6 +32,35 @@ impl Authority {
     fn sender(&self) -> Sender {
         let ca_pem = Some(self.0.pem().into_bytes());
         Sender::new(Config { rules: rules(), ca_pem, ..Config::default() }).unwrap()
+    }
+
+    /// A certificate that shows who its bearer is, with its key, both in PEM.
+    fn identify(&self, name: &str) -> ClientCertificate {
+        let key = KeyPair::generate().unwrap();
+        let certificate =
+            CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &self.0).unwrap();
+        ClientCertificate { chain: certificate.pem().into(), key: key.serialize_pem().into() }
+    }
+
+    /// The same receiver for those who show a certificate of this authority.
+    fn certify_for_known(&self, name: &str) -> ServerConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.0.der().clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&provider)).build().unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate =
+            CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &self.0).unwrap();
+        ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(
+                vec![certificate.der().clone()],
+                PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
+            )
+            .unwrap()
     }
 
     /// A certificate for `name` that is valid until the end of `year`.
@@ -81,8 +112,14 @@ impl Secure {
     }
 
     async fn answer(&self, sender: &Sender) -> Seen {
+        self.answer_to(sender, None).await
+    }
+
+    /// What it answers a destination with certificates of its own.
+    async fn answer_to(&self, sender: &Sender, tls: Option<Certificates>) -> Seen {
         let url = format!("https://{}/t0ken", self.address);
-        in_time(sender.send(request(endpoint(&url, &[LOOPBACK]), vec![b'x'; 200_000]))).await
+        let endpoint = Endpoint { tls, ..endpoint(&url, &[LOOPBACK]) };
+        in_time(sender.send(request(endpoint, vec![b'x'; 200_000]))).await
     }
 }
 
@@ -184,4 +221,37 @@ async fn c047_a_refused_stream_was_not_processed() {
 async fn other_ends_of_a_stream_may_have_been_processed() {
     check_http2(BROKEN, super::ambiguous()).await;
     check_http2(GARBAGE, super::invalid()).await;
+}
+
+/// A destination's own authority is trusted for that destination alone.
+#[tokio::test]
+async fn a_private_authority_is_trusted_where_it_was_named() {
+    let (ours, other) = (Authority::new("ours"), Authority::new("other"));
+    let receiver = Secure::start(other.certify("127.0.0.1", 2090, "http/1.1"), Speech::Http1).await;
+    let sender = ours.sender();
+    let trusting = || Some(Certificates { ca: Some(other.0.pem().into()), client: None });
+    let check = async |tls: Option<Certificates>, want: Option<u16>| {
+        let seen = receiver.answer_to(&sender, tls).await;
+        assert_eq!(seen.outcome.status(), want, "{seen:?}");
+    };
+    check(None, None).await;
+    check(trusting(), Some(204)).await;
+    check(None, None).await;
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_shown_where_it_was_named() {
+    let (ours, other) = (Authority::new("ours"), Authority::new("other"));
+    let receiver = Secure::start(ours.certify_for_known("127.0.0.1"), Speech::Http1).await;
+    let sender = ours.sender();
+    let check = async |client: Option<ClientCertificate>, want: Option<u16>| {
+        let seen =
+            receiver.answer_to(&sender, client.map(|one| Certificates { ca: None, client: Some(one) }));
+        let seen = seen.await;
+        assert_eq!(seen.outcome.status(), want, "{seen:?}");
+    };
+    check(None, None).await;
+    check(Some(ours.identify("us.example")), Some(204)).await;
+    check(Some(other.identify("us.example")), None).await;
+    check(None, None).await;
 }

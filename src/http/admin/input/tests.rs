@@ -5,6 +5,10 @@ use crate::engine::explain::samples::{destination, name};
 use crate::model::Rate;
 
 fn read_on(base: Option<&Destination>, text: &str) -> Result<Destination, Problem> {
+    wanted_on(base, text).map(|wanted| wanted.settings)
+}
+
+fn wanted_on(base: Option<&Destination>, text: &str) -> Result<Wanted, Problem> {
     let rules = Rules { allow_http: false, ports: vec![443], allow_cidrs: Vec::new() };
     let policies = BTreeSet::from([name("default"), name("slow")]);
     let defaults = Defaults { concurrency: 8, timeout: Millis(15_000), connect_timeout: Millis(5_000) };
@@ -33,6 +37,8 @@ fn least() -> Destination {
         timeout: Millis(15_000),
         connect_timeout: Millis(5_000),
         headers: Vec::new(),
+        secrets: vec![],
+        tls: None,
         allow_cidrs: Vec::new(),
         hold_scope: HoldScope::Destination,
     }
@@ -58,6 +64,8 @@ fn a_put_of_everything() {
         timeout: Millis(1_000),
         connect_timeout: Millis(100),
         headers: vec![Header::new("x-a", "1").unwrap(), Header::new("x-b", "2").unwrap()],
+        secrets: vec![],
+        tls: None,
         allow_cidrs: vec!["127.0.0.1/32".parse().unwrap()],
         hold_scope: HoldScope::Delivery,
         ..least()
@@ -163,8 +171,6 @@ fn faults_name_their_field() {
     for wrong in ["0", "100001", "1.5", "-1", "\"1\""] {
         check(&format!(r#"{{"rate":{{"per_second":1,"burst":{wrong}}}}}"#), "rate.burst");
     }
-    check(r#"{"secrets":[]}"#, "secrets");
-    check(r#"{"tls":{}}"#, "tls");
     check(r#"{"state":"paused"}"#, "state");
     check(r#"{"colour":1}"#, "colour");
 }
@@ -189,4 +195,71 @@ fn a_put_names_all_that_is_missing() {
     let named: Vec<&str> = problem.errors.iter().map(|one| &*one.field).collect();
     assert_eq!(named, ["tenant", "url"]);
     assert!(put("[]").is_err_and(|problem| problem.status().as_u16() == 400));
+}
+
+const SYMMETRIC: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const ED25519: &str = "whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=";
+
+#[test]
+fn secrets_are_set_kept_or_removed() {
+    let check = |given: &str, want: Option<&[&str]>| {
+        let text = LEAST.replacen('{', &format!("{{{given}"), 1);
+        let got = wanted_on(None, &text).unwrap();
+        let texts = got.settings.secrets.iter().map(|it| it.secret.reveal());
+        let texts: Vec<String> = texts.collect();
+        assert_eq!(
+            (!got.keep_secrets).then_some(texts).as_deref(),
+            want.map(|all| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>()).as_deref(),
+            "{given}"
+        );
+    };
+    check("", None);
+    check(r#""secrets":null,"#, Some(&[]));
+    check(r#""secrets":[],"#, Some(&[]));
+    check(&format!(r#""secrets":["{SYMMETRIC}","{ED25519}"],"#), Some(&[SYMMETRIC, ED25519]));
+}
+
+#[test]
+fn a_secret_that_is_none_is_refused_and_not_repeated() {
+    let check = |secrets: &str| {
+        let problem = patch(&format!(r#"{{"secrets":{secrets}}}"#)).unwrap_err();
+        assert_eq!(problem.errors[0].field, "secrets", "{secrets}");
+        assert!(!problem.detail.contains("MfKQ"), "{problem:?}");
+    };
+    check("3");
+    check(r#"["whsec_"]"#);
+    check(r#"["MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]"#);
+    check(r#"["whsec_MfKQ"]"#);
+    check(&format!(r#"["{SYMMETRIC}","{SYMMETRIC}"]"#));
+    check(&format!("[{}]", [ED25519; 5].map(|one| format!("\"{one}\"")).join(",")));
+}
+
+#[test]
+fn certificates_merge_and_their_key_is_never_read_back() {
+    let refused = |tls: &str, field: &str| {
+        let problem = patch(&format!(r#"{{"tls":{tls}}}"#)).unwrap_err();
+        assert_eq!(problem.errors[0].field, field, "{tls}");
+    };
+    refused("3", "tls");
+    refused(r#"{"verify":false}"#, "tls");
+    refused(r#"{"ca_pem":"x"}"#, "tls");
+    refused(r#"{"client_cert_pem":"x"}"#, "tls");
+    refused(r#"{"client_cert_pem":"x","client_key_pem":"y"}"#, "tls");
+    refused(r#"{"client_key_pem":"***"}"#, "tls.client_key_pem");
+    refused(&format!(r#"{{"ca_pem":"{}"}}"#, "x".repeat(40_000)), "tls.ca_pem");
+    let own = rcgen::generate_simple_self_signed(vec!["x.example".into()]).unwrap();
+    let (chain, key) = (own.cert.pem(), own.signing_key.serialize_pem());
+    let text = serde_json::json!({"tls": {"ca_pem": chain, "client_cert_pem": chain, "client_key_pem": key}});
+    let stored = patch(&text.to_string()).unwrap();
+    let tls = stored.tls.clone().unwrap();
+    assert_eq!((tls.ca.as_deref(), tls.client.is_some()), (Some(&*chain), true));
+    let less = read_on(Some(&stored), r#"{"tls":{"client_cert_pem":null,"client_key_pem":null}}"#).unwrap();
+    assert_eq!(less.tls, Some(crate::model::Certificates { ca: tls.ca, client: None }));
+    assert_eq!(read_on(Some(&stored), r#"{"tls":null}"#).unwrap().tls, None);
+    assert_eq!(
+        read_on(Some(&stored), r#"{"tls":{"ca_pem":null,"client_cert_pem":null,"client_key_pem":null}}"#)
+            .unwrap()
+            .tls,
+        None
+    );
 }
