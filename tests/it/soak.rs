@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::TestServer;
-use crate::api::{Api, PATIENCE, until};
+use crate::api::{Api, PATIENCE};
 use crate::crash::{SOON, check_repeats};
 use crate::sim::rng::Rng;
 
@@ -26,6 +26,8 @@ const DESTINATIONS: u64 = 6;
 const IN_FLIGHT: u64 = DESTINATIONS * 8;
 const PRODUCERS: u64 = 4;
 const BATCH: u64 = 20;
+/// Deliveries that may be posted and not yet received.
+const AHEAD: usize = 1_500;
 /// Receipts between two kills, at most.
 const RECEIPTS: u64 = 250;
 /// After the last kill everything ends within this; with so many deaths what was interrupted goes
@@ -115,6 +117,7 @@ async fn receiver() -> (Receiver, watch::Receiver<Vec<(String, u32, bool)>>) {
 #[derive(Clone)]
 struct Floor {
     at: watch::Receiver<Option<Api>>,
+    seen: watch::Receiver<Vec<(String, u32, bool)>>,
     told: Arc<Mutex<Told>>,
     seed: u64,
 }
@@ -123,6 +126,17 @@ impl Floor {
     /// The server that there is now; None: it is over.
     async fn server(&mut self) -> Option<Api> {
         self.at.wait_for(Option::is_some).await.ok()?.clone()
+    }
+
+    /// Waits until what was posted has been received but for so much: a kill is to meet work under
+    /// way, not ever more that waits.
+    async fn room(&mut self) {
+        let posted = {
+            let told = self.told.lock().unwrap();
+            // What was ordered to end may never be received.
+            told.taken.len() - told.ordered.len()
+        };
+        drop(self.seen.wait_for(|all| all.len() + AHEAD > posted).await);
     }
 
     /// The server has died: waits for the next one. False: it is over.
@@ -143,7 +157,9 @@ fn key(no: u64, n: u64) -> Option<String> {
 /// Posts single deliveries and batches without end; what was not answered is posted again.
 async fn produce(mut floor: Floor, no: u64) {
     let mut n = 0;
-    while let Some(api) = floor.server().await {
+    while floor.server().await.is_some() {
+        floor.room().await;
+        let Some(api) = floor.server().await else { return };
         let step = if n % 3 == 2 { BATCH } else { 1 };
         let to = format!("d{}", (no + n) % DESTINATIONS);
         let done = if step == 1 {
@@ -263,7 +279,7 @@ async fn c105_kills_at_any_moment_lose_nothing() {
     for no in 0..DESTINATIONS {
         api.destination(&format!("d{no}"), &receiver.url(&format!("/{no}")), HANGING).await;
     }
-    let (at, told, mut tasks) = staff(api, seed);
+    let (at, told, mut tasks) = staff(api, seen.clone(), seed);
     let mut restarts = Vec::new();
     for _ in 0..rounds {
         let more = seen.borrow().len() + rng.below(RECEIPTS) as usize;
@@ -281,6 +297,8 @@ async fn c105_kills_at_any_moment_lose_nothing() {
         put_right(&api).await;
         at.send_replace(Some(api));
     }
+    // There is no server any more for those who look for one.
+    at.send_replace(None);
     drop(at);
     let ended = async { while tasks.join_next().await.transpose().unwrap().is_some() {} };
     tokio::time::timeout(PATIENCE, ended).await.expect("they end");
@@ -322,11 +340,11 @@ fn variables() -> Vec<(&'static str, &'static str)> {
 
 type Staff = (watch::Sender<Option<Api>>, Arc<Mutex<Told>>, JoinSet<()>);
 
-fn staff(api: Api, seed: u64) -> Staff {
+fn staff(api: Api, seen: watch::Receiver<Vec<(String, u32, bool)>>, seed: u64) -> Staff {
     let (at, listening) = watch::channel(Some(api));
     let told = Arc::default();
     let mut tasks = JoinSet::new();
-    let floor = Floor { at: listening, told: Arc::clone(&told), seed };
+    let floor = Floor { at: listening, seen, told: Arc::clone(&told), seed };
     for no in 0..PRODUCERS {
         tasks.spawn(produce(floor.clone(), no));
     }
@@ -345,15 +363,17 @@ async fn put_right(api: &Api) {
 
 /// Waits until nothing waits and nothing is in flight.
 async fn quiet(api: &Api) {
-    let deadline = Instant::now() + END;
-    until("time passes", async || {
+    let mut clock = tokio::time::interval(Duration::from_millis(200));
+    let began = Instant::now();
+    loop {
+        clock.tick().await;
         let stats = api.admin("GET", "/v1/stats", "").await.expect(200);
         let open = |class: &Value| ["ready", "held", "delayed", "leased"].iter().any(|kind| class[kind] != 0);
-        let busy = stats["counting"] == true || stats["classes"].as_object().unwrap().values().any(open);
-        assert!(Instant::now() < deadline, "stuck: {stats}");
-        !busy
-    })
-    .await;
+        if stats["counting"] == false && !stats["classes"].as_object().unwrap().values().any(open) {
+            return;
+        }
+        assert!(began.elapsed() < END, "stuck: {stats} {:?}", api.list("state=ready,delayed,leased").await);
+    }
 }
 
 /// Everything that was told is there with its bytes, and ended as it may. By id.
