@@ -111,18 +111,14 @@ impl Code {
             Code::DestinationUnknown => {
                 ("destination_unknown", S::NOT_FOUND, "There is no destination of this name")
             }
-            Code::DestinationGone => {
-                ("destination_unknown", S::CONFLICT, "Its destination is no longer there")
-            }
+            Code::DestinationGone => ("destination_unknown", S::CONFLICT, "Its destination is gone"),
             Code::DestinationDisabled => {
                 ("destination_disabled", S::CONFLICT, "The destination takes no deliveries")
             }
             Code::KeyReused => ("key_reused", S::CONFLICT, "The key was used for another body"),
             Code::TenantFixed => ("tenant_fixed", S::CONFLICT, "A destination's tenant cannot change"),
             Code::WorkWaiting => ("work_waiting", S::CONFLICT, "Work is waiting for it"),
-            Code::TooManyDestinations => {
-                ("too_many_destinations", S::CONFLICT, "No further destination fits")
-            }
+            Code::TooManyDestinations => ("too_many_destinations", S::CONFLICT, "No more destinations fit"),
             Code::TooManySecrets => ("too_many_secrets", S::CONFLICT, "No further secret fits"),
             Code::DestinationHeld => ("destination_held", S::CONFLICT, "The destination is held"),
             Code::RevisionMismatch => {
