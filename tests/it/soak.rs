@@ -27,7 +27,9 @@ const IN_FLIGHT: u64 = DESTINATIONS * 8;
 const PRODUCERS: u64 = 4;
 const BATCH: u64 = 20;
 /// Deliveries that may be posted and not yet received.
-const AHEAD: usize = 1_500;
+const AHEAD: usize = 400;
+/// Receipts between two orders: most deliveries are to live.
+const ORDER_EVERY: usize = 6;
 /// Receipts between two kills, at most.
 const RECEIPTS: u64 = 250;
 /// After the last kill everything ends within this; with so many deaths what was interrupted goes
@@ -79,14 +81,15 @@ type Answers = watch::Sender<Vec<(String, u32, bool)>>;
 
 /// 204 mostly; the first attempts may be refused, fail, be dropped, come late, or never.
 fn moody(received: &Received) -> Answer {
-    let (attempt, mood) = (received.attempt().unwrap(), received.sha256[1] % 32);
+    let (attempt, mood) = (received.attempt().unwrap(), received.sha256[1] % 64);
     match (attempt, mood) {
         (1..=2, 0..=3) => Answer::status(500),
-        (1..=2, 4..=5) => Answer::refuse("0"),
-        (1, 6) => Answer::refuse("1"),
-        (1..=2, 7..=8) => Answer::Drop,
-        (1, 9..=12) => Answer::status(204).after(Duration::from_millis(60)),
-        (1, 13) => Answer::status(204).after(PATIENCE),
+        // Rare: each holds its destination back, and all that waits there.
+        (1..=2, 4) => Answer::refuse("0"),
+        (1, 5) => Answer::refuse("1"),
+        (1..=2, 6..=7) => Answer::Drop,
+        (1, 8..=15) => Answer::status(204).after(Duration::from_millis(60)),
+        (1, 16) => Answer::status(204).after(PATIENCE),
         (_, _) => Answer::status(204),
     }
 }
@@ -137,6 +140,15 @@ impl Floor {
             told.taken.len() - told.ordered.len()
         };
         drop(self.seen.wait_for(|all| all.len() + AHEAD > posted).await);
+    }
+
+    /// Waits for some receipts, or for another server.
+    async fn a_few_receipts(&mut self) {
+        let more = self.seen.borrow().len() + ORDER_EVERY;
+        tokio::select! {
+            _ = self.seen.wait_for(|all| all.len() >= more) => {}
+            _ = self.at.changed() => {}
+        }
     }
 
     /// The server has died: waits for the next one. False: it is over.
@@ -203,7 +215,9 @@ async fn batch(api: &Api, (no, n): Place, to: &str, told: &Mutex<Told>) -> reqwe
 /// Gives orders of every kind without end, backups among them.
 async fn operate(mut floor: Floor, folder: Arc<TempDir>) {
     let mut rng = Rng::new(floor.seed ^ 0x0bad_cafe);
-    while let Some(api) = floor.server().await {
+    loop {
+        floor.a_few_receipts().await;
+        let Some(api) = floor.server().await else { return };
         let it = format!("/v1/destinations/d{}", rng.below(DESTINATIONS));
         let done = match rng.below(40) {
             0 => orders(&api, &[("POST", &format!("{it}/pause")), ("POST", &format!("{it}/resume"))]).await,
