@@ -76,9 +76,12 @@ async fn c192_the_path_of_a_url_is_shown_nowhere() {
     }
     let bad = format!(r#"{{"tenant":"acme","url":"ftp://shop.example/{SECRET}"}}"#);
     shown += &api.admin("PUT", "/v1/destinations/bad", &bad).await.expect(422).to_string();
+    let latest = server.data().with_file_name("backup").join("latest.redb");
+    until("there is a snapshot", async || latest.exists()).await;
     assert_eq!(server.stop().0, Some(0));
     let log = fs::read_to_string(log).unwrap();
-    assert!(shown.contains("no-such-host.invalid") && log.contains("backup"), "they do say something");
+    assert!(shown.contains("no-such-host.invalid"), "what is shown names the host: {shown}");
+    assert!(log.contains("backup"), "the log says what happened: {log}");
     for (where_it_is, text) in [("shown", &shown), ("logged", &log)] {
         let at = text.find(SECRET);
         assert_eq!(at, None, "{where_it_is}: {}", &text[at.unwrap_or(0).saturating_sub(200)..]);
