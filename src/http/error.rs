@@ -48,6 +48,8 @@ pub enum Code {
     KeyReused,
     TenantFixed,
     WorkWaiting,
+    CountChanged,
+    BulkRunning,
     TooManyDestinations,
     TooManySecrets,
     DestinationHeld,
@@ -120,6 +122,8 @@ impl Code {
             Code::KeyReused => ("key_reused", S::CONFLICT, "The key was used for another body"),
             Code::TenantFixed => ("tenant_fixed", S::CONFLICT, "A destination's tenant cannot change"),
             Code::WorkWaiting => ("work_waiting", S::CONFLICT, "Work is waiting for it"),
+            Code::CountChanged => ("count_changed", S::CONFLICT, "Not as many as expected"),
+            Code::BulkRunning => ("bulk_running", S::CONFLICT, "Such a job is running"),
             Code::TooManyDestinations => {
                 ("too_many_destinations", S::CONFLICT, "No further destination fits")
             }
@@ -365,7 +369,10 @@ impl From<CommandError> for Problem {
             detail += "; [retention] says how long bodies are kept. Post it again under a new key";
         }
         let code = match why {
-            CommandError::DestinationUnknown | CommandError::DeliveryUnknown => Code::NotFound,
+            CommandError::DestinationUnknown | CommandError::DeliveryUnknown | CommandError::JobUnknown => {
+                Code::NotFound
+            }
+            CommandError::JobRunning { .. } | CommandError::TooManyJobs => Code::BulkRunning,
             CommandError::TenantFixed => return Problem::new(Code::TenantFixed, detail).at("tenant"),
             CommandError::RevisionMismatch => Code::RevisionMismatch,
             CommandError::WorkWaiting { .. } => Code::WorkWaiting,

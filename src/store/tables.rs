@@ -120,6 +120,9 @@ tables! {
     gates = "gates": u32 => &'static [u8];
     /// id → since when. There exactly while a delivery is quarantined or its record is damaged.
     quarantine = "quarantine": u128 => u64;
+    /// id → bulk job. Written when it begins and with each page of what it does; the oldest that
+    /// has ended goes when there are more than [`super::MAX_ENDED_JOBS`].
+    jobs = "jobs": u128 => &'static [u8];
     /// A word of [`Meta`] → its value.
     meta = "meta": u8 => &'static [u8];
 }
