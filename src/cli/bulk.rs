@@ -65,7 +65,7 @@ async fn confirm(
     order: &Start,
     body: &Value,
 ) -> Result<Option<u64>, Fault> {
-    let verb = action(order.action);
+    let verb = in_words(order.action);
     if !output.asks() {
         output.confirm(&format!("{verb} all deliveries that match?"))?;
         return Ok(None);
@@ -96,6 +96,14 @@ fn action(verb: Verb) -> &'static str {
         Verb::Retry => "retry",
         Verb::Cancel => "cancel",
         Verb::Erase => "erase",
+    }
+}
+
+fn in_words(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Retry => "Retry",
+        Verb::Cancel => "Cancel",
+        Verb::Erase => "Erase the bodies of",
     }
 }
 

@@ -12,10 +12,10 @@ use super::handle::{Handle, Unavailable};
 use crate::engine::command::{Command, CommandError, Done};
 use crate::engine::jobs::{JobOrder, JobPage, page_size, pause};
 use crate::model::{JobId, JobState};
-use crate::store::{Job, Snapshot, StoreError};
+use crate::store::{Claims, Job, Snapshot, StoreError};
 use crate::time::{Millis, Mono};
 
-/// When a page is tried again that the inbox had no room for.
+/// When a page is tried again that the inbox had no room for, or that stands still in a drain.
 const TRY_AGAIN: Millis = Millis(1_000);
 /// With no job at all it looks again after this long; whoever begins one rings before.
 const IDLE: Millis = Millis(600_000);
@@ -84,6 +84,10 @@ impl Desk {
     /// One page of one job, and when its next one may begin.
     async fn page(&mut self, id: JobId) -> Result<(), Unavailable> {
         let begun = self.handle.clock.now().mono;
+        if self.handle.live().claims == Claims::Drained {
+            self.turns.insert(id, begun.plus(TRY_AGAIN));
+            return Ok(());
+        }
         let found = self.handle.read(move |file, stop| found(file, id, stop)).await?;
         let Some(page) = found else {
             self.turns.remove(&id);

@@ -12,7 +12,7 @@ use super::operate::Answer;
 use crate::delivery::State;
 use crate::model::destination::StateNote;
 use crate::model::{BulkAction, DeliveryId, DestNo, DestinationState, DueEntry, JobId, JobState, Lane, Name};
-use crate::store::{DeliveryView, Filter, Found, Job, Shown, StoreError};
+use crate::store::{Claims, DeliveryView, Filter, Found, Job, Shown, StoreError};
 use crate::time::Millis;
 
 /// Jobs at once: each takes its turn, and more would only wait for each other.
@@ -174,10 +174,12 @@ impl InStep<'_, '_> {
     }
 
     /// One page of a job, with its cursor in the same commit. A page of a job that has ended, or
-    /// that was looked for from another place than it has come to, changes nothing.
+    /// that was looked for from another place than it has come to, changes nothing; nor does any
+    /// while the server is drained, because what it has is exported.
     fn turn(&mut self, page: &JobPage) -> Answer {
         let Some(mut job) = self.file.job(page.id)? else { return Ok(Err(CommandError::JobUnknown)) };
-        if job.state == JobState::Running && job.come == page.from {
+        let stands = self.core.claims == Claims::Drained;
+        if job.state == JobState::Running && job.come == page.from && !stands {
             match job.removes {
                 Some(no) => self.clear(&mut job, no)?,
                 None => self.take_page(&mut job, page)?,

@@ -1,7 +1,7 @@
 //! Bulk jobs in virtual time: whatever happens between two pages, every delivery that matched has
 //! its turn once, and nothing else has one.
 
-use duehook::engine::command::StateVerb;
+use duehook::engine::command::{ClaimsOrder, StateVerb};
 use duehook::engine::jobs::{JobOrder, JobPage, MAX_RUNNING, NewJob, page_size, pause};
 use duehook::model::{BulkAction, JobId, JobState};
 use duehook::store::{Filter, Job, MAX_ENDED_JOBS, Shown, check};
@@ -302,6 +302,20 @@ fn a_dry_run_counts_and_changes_nothing() {
     let done = finish(&mut scene, id);
     assert_eq!((done.state, counts(&done)), (JobState::Done, (300, 0, 0)));
     assert!(ids.iter().all(|id| scene.record(*id).revision == 0));
+}
+
+/// What it has is exported, and must not change under that.
+#[test]
+fn a_drained_server_has_no_turns() {
+    let mut scene = Scene::new(Setting::default(), |_| None);
+    delayed(&mut scene, 0, 3);
+    let id = begin(&mut scene, BulkAction::Cancel, at(0));
+    let claims = |order| Batch { claims: vec![order], ..Batch::default() };
+    scene.step(claims(ClaimsOrder::Drain));
+    let (before, page) = (job(&scene, id), found(&scene, id));
+    assert_eq!(turn(&mut scene, page.clone()), before);
+    scene.step(claims(ClaimsOrder::Start { fence: Some(1) }));
+    assert_eq!(counts(&turn(&mut scene, page)), (3, 3, 0));
 }
 
 /// It takes nothing new, what waits is cancelled, what is in flight ends with its attempt, and then
