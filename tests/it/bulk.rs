@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use duehook::drill::receiver::{Answer, Receiver, Record, Script};
+use redb::ReadableTable;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -220,7 +221,7 @@ async fn a_damaged_record_keeps_no_destination() {
     let (_, folder) = server.stop();
     damage(&data(folder.path()), |txn| {
         let mut table = txn.open_table(redb::TableDefinition::<u128, &[u8]>::new("deliveries")).unwrap();
-        let id = table.first().unwrap().unwrap().0.value();
+        let id = table.first().unwrap().map(|row| row.0.value()).unwrap();
         table.insert(id, &b"\x01damaged"[..]).unwrap();
     });
     let server = start(folder);

@@ -460,7 +460,7 @@ fn bulk_jobs_are_shown_and_stopped() {
         arguments: &["bulk", "get", "job_01"],
         answers: &[(200, JOB)],
         code: 0,
-        stdout: &["state=ready,delayed tenant=acme", "50 a second", "changed   10\n", "token:ops"],
+        stdout: &["state=ready,delayed tenant=acme", "50 a second", "changed  10\n", "token:ops"],
         stderr: &[],
         asked: &["GET /v1/bulk/job_01"],
     });
