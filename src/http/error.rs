@@ -80,18 +80,13 @@ impl Code {
     #[must_use]
     pub fn facts(self) -> (&'static str, StatusCode, &'static str) {
         use StatusCode as S;
+        const WRONG: S = S::UNPROCESSABLE_ENTITY;
         match self {
             Code::Malformed => ("malformed", S::BAD_REQUEST, "The request cannot be read"),
             Code::Invalid => ("invalid", S::UNPROCESSABLE_ENTITY, "A field is unknown, missing or wrong"),
-            Code::WrongRegion => {
-                ("wrong_region", S::UNPROCESSABLE_ENTITY, "This server is in another region")
-            }
-            Code::ClassUnknown => {
-                ("class_unknown", S::UNPROCESSABLE_ENTITY, "There is no class of this name")
-            }
-            Code::RefNotAllowed => {
-                ("ref_not_allowed", S::UNPROCESSABLE_ENTITY, "This reference is not allowed")
-            }
+            Code::WrongRegion => ("wrong_region", WRONG, "This server is in another region"),
+            Code::ClassUnknown => ("class_unknown", WRONG, "There is no class of this name"),
+            Code::RefNotAllowed => ("ref_not_allowed", WRONG, "This reference is not allowed"),
             Code::HostNotAllowed => {
                 ("host_not_allowed", S::MISDIRECTED_REQUEST, "This host name is not served here")
             }

@@ -8,7 +8,6 @@ use redb::ReadableTable;
 use super::list::{ASK_EVERY, PAGE_RECORDS};
 use super::record::{decode_job, encode_job};
 use super::rows::entry;
-use super::tables::DueRow;
 use super::{DeliveryView, Filter, Snapshot, StoreError, Writing};
 use crate::delivery::State;
 use crate::model::{BulkAction, DeliveryId, DestNo, DueEntry, JobId, JobState, Lane};
@@ -215,12 +214,13 @@ impl Writing<'_> {
     /// The first rows of all lanes of a destination, at most `most`.
     pub(crate) fn waiting_at(&self, no: DestNo, most: usize) -> Result<Vec<(Lane, DueEntry)>, StoreError> {
         let rows = self.tables.due.range((no.0, 0, 0, 0)..=(no.0, u8::MAX, u64::MAX, u128::MAX))?;
-        let row = |row: Result<(redb::AccessGuard<'_, DueRow>, redb::AccessGuard<'_, (u32, u32)>), _>| {
+        let mut found = Vec::new();
+        for row in rows.take(most) {
             let (key, value) = row?;
             let key = key.value();
-            Ok((Lane(key.1), entry(key, value.value())))
-        };
-        rows.take(most).map(row).collect()
+            found.push((Lane(key.1), entry(key, value.value())));
+        }
+        Ok(found)
     }
 
     /// Takes what waits out of its lane because its record cannot be read: it is never sent, and is

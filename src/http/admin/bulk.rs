@@ -18,7 +18,7 @@ use crate::http::auth::{Caller, tenant_not_allowed};
 use crate::http::dto::List;
 use crate::http::dto::job::{JobObject, job_location};
 use crate::http::error::{Code, Problem};
-use crate::http::fields::{Fields, read_text};
+use crate::http::fields::{Fields, cut, read_text};
 use crate::http::query::{self, Query, word};
 use crate::model::{BulkAction, DeliveryId, JobId, MAX_LABEL_NAME, MAX_LABEL_VALUE, Name};
 use crate::store::{Filter, Job};
@@ -217,12 +217,15 @@ fn read_filter(fields: &mut Fields<'_>) -> Option<Filter> {
         }
         return None;
     };
-    let mut pairs = Vec::new();
+    let (mut pairs, mut unread) = (Vec::new(), false);
     for (name, value) in given {
         match value_text(value) {
             Ok(Some(text)) => pairs.push((name.into_owned(), text)),
             Ok(None) => {}
-            Err(detail) => fields.fault(format!("filter.{}", crate::http::fields::cut(&name)), detail),
+            Err(detail) => {
+                unread = true;
+                fields.fault(format!("filter.{}", cut(&name)), detail);
+            }
         }
     }
     let mut asked = Query::of_pairs(pairs);
@@ -232,6 +235,7 @@ fn read_filter(fields: &mut Fields<'_>) -> Option<Filter> {
         asked.fault("label", "longer than a label can be");
     }
     match asked.finish() {
+        Ok(()) if unread => None,
         Ok(()) if wanted == Filter::default() => {
             fields.refuse("filter", "must name something: an empty one would take every delivery")
         }

@@ -17,10 +17,9 @@ fn ended_as(outcomes: &[Ending]) -> Filter {
 }
 
 fn order(scene: &mut Scene, order: JobOrder) -> Result<Job, CommandError> {
-    match scene.command(Command::Job(order))? {
-        Done::Job(job) => Ok(*job),
-        other => panic!("{other:?}"),
-    }
+    let done = scene.command(Command::Job(order))?;
+    let Done::Job(job) = done else { panic!("{done:?}") };
+    Ok(*job)
 }
 
 fn try_begin(
