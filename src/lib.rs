@@ -36,8 +36,8 @@
 //!    writes a fixed number of rows, whatever waits. Between tenants that wait in one pool and
 //!    band, what they were charged by weight differs by at most one charge of each.
 //! 8. The engine reads no clock and never waits for the network; the sender never sees the store.
-//! 9. Only `store/mod.rs` begins and commits, and `store/backup.rs` in the copy it makes; only
-//!    `driver/clock.rs` reads time; only `config.rs` reads the environment, but for systemd's own
+//! 9. Only `store/mod.rs` begins and commits, `store/backup.rs` in the copy it makes, and
+//!    `store/inspect.rs` in RAM; only `driver/clock.rs` reads time; only `config.rs` reads the environment, but for systemd's own
 //!    variables, which `cli/supervisor.rs` leaves to `sd-notify`.
 //! 10. Everything that can grow has a named bound, and full is a refusal, not a wait.
 //! 11. A storage error ends the process (75) with nothing of its step answered; a file that is
@@ -74,6 +74,8 @@
 //!   so the key alone decides. Sent again it would be a second delivery of one event.
 //! - **Erased bytes go at once, also under an attempt**: one that has not read them yet finds them gone
 //!   and is reported as not sent. That it was erased stands in the record, so a restart knows it too.
+//! - **A table that comes later is no new format**: where a file lacks it, it is empty, and an inspection makes
+//!   it in RAM. Nothing that was written before reads otherwise, so nobody has to be kept from going back.
 //! - **A bulk job is its record and nothing else**: neither engine nor driver keeps anything of it, so after a
 //!   crash nothing has to be put together. A page is found from a cursor and taken only if the job has come no
 //!   further; id and deliveries come from one counter, so what is made later is known by its id.

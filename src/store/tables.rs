@@ -134,6 +134,25 @@ impl ReadTables {
     }
 }
 
+/// A table that came after the first files of this format were written. Where it is not, it is empty:
+/// the next write makes it, and an older program that does not know it leaves it alone.
+const JOBS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("jobs");
+
+/// Makes the tables that came later and are not there.
+pub(super) fn complete(txn: &WriteTransaction) -> Result<(), StoreError> {
+    txn.open_table(JOBS)?;
+    Ok(())
+}
+
+/// True when [`complete`] would make nothing.
+pub(super) fn is_complete(txn: &ReadTransaction) -> Result<bool, StoreError> {
+    match txn.open_table(JOBS) {
+        Ok(_) => Ok(true),
+        Err(redb::TableError::TableDoesNotExist(_)) => Ok(false),
+        Err(other) => Err(other.into()),
+    }
+}
+
 /// The value of a word of `meta`, if it was ever written.
 pub(super) fn meta(
     table: &impl ReadableTable<u8, &'static [u8]>,
