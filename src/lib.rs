@@ -36,8 +36,8 @@
 //!    writes a fixed number of rows, whatever waits. Between tenants that wait in one pool and
 //!    band, what they were charged by weight differs by at most one charge of each.
 //! 8. The engine reads no clock and never waits for the network; the sender never sees the store.
-//! 9. Only `store/mod.rs` begins and commits, and `store/backup.rs` in the copy it makes; only
-//!    `driver/clock.rs` reads time; only `config.rs` reads the environment, but for systemd's own
+//! 9. Only `store/mod.rs` begins and commits, `store/backup.rs` in the copy it makes, and
+//!    `store/inspect.rs` in RAM; only `driver/clock.rs` reads time; only `config.rs` reads the environment, but for systemd's own
 //!    variables, which `cli/supervisor.rs` leaves to `sd-notify`.
 //! 10. Everything that can grow has a named bound, and full is a refusal, not a wait.
 //! 11. A storage error ends the process (75) with nothing of its step answered; a file that is
@@ -74,6 +74,20 @@
 //!   so the key alone decides. Sent again it would be a second delivery of one event.
 //! - **Erased bytes go at once, also under an attempt**: one that has not read them yet finds them gone
 //!   and is reported as not sent. That it was erased stands in the record, so a restart knows it too.
+//! - **A table that comes later is no new format**: where a file lacks it, it is empty, and an inspection makes
+//!   it in RAM. Nothing that was written before reads otherwise, so nobody has to be kept from going back.
+//! - **A bulk job is its record and nothing else**: neither engine nor driver keeps anything of it, so after a
+//!   crash nothing has to be put together. A page is found from a cursor and taken only if the job has come no
+//!   further; id and deliveries come from one counter, so what is made later is known by its id.
+//! - **Ready and delayed are, for a job, as of its beginning**: what was delayed then is cancelled though it is due
+//!   when it has its turn. What has ended since is not taken, so that nothing a job retries comes round again.
+//! - **`matched` is what was found so far**, changed and skipped together; counting all beforehand would
+//!   read everything twice. A cancel counts nothing that has ended, and a retry skips what is due already:
+//!   it would only lose its place.
+//! - **A removal reads the destination's own lanes**, in order, inside steps: the walk over all records would
+//!   take minutes for three that wait. It disables the destination first, or producers could keep it for ever.
+//! - **Jobs stand still in a drained server**, and are not exported: what it has must not change under the export.
+//! - **A job rests as long as its page took**: at least half of the engine's time is for everything else.
 //! - **A hold counts as life**: it keeps commits back for at most 30 s, so health allows for it and
 //!   the watchdog is fed in it; one that outlives its time does neither.
 //! - **Waiting is counted by second**, not by minute: a retry due in five seconds would otherwise

@@ -6,6 +6,7 @@
 pub mod class;
 pub mod destination;
 pub mod header;
+pub mod job;
 pub mod secret;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use crate::time::{Millis, Timestamp};
 pub use class::{ClassSettings, TenantWeights};
 pub use destination::{Destination, DestinationState, HoldScope, Rate};
 pub use header::Header;
+pub use job::{BulkAction, JobId, JobState};
 pub use secret::{Certificates, ClientCertificate, LiveSecret, Secret};
 
 /// A body may be this long unless the operator sets less or more.
@@ -105,13 +107,7 @@ impl DeliveryId {
 
 impl fmt::Display for DeliveryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = *b"dlv_00000000000000000000000000";
-        let mut rest = self.0;
-        for digit in text.iter_mut().rev().take(ID_DIGITS) {
-            *digit = CROCKFORD[usize::try_from(rest & 31).unwrap_or(0)];
-            rest >>= 5;
-        }
-        f.write_str(std::str::from_utf8(&text).unwrap_or(ID_PREFIX))
+        write_id(f, *b"dlv_00000000000000000000000000", self.0)
     }
 }
 
@@ -119,17 +115,32 @@ impl FromStr for DeliveryId {
     type Err = NotAnId;
 
     fn from_str(text: &str) -> Result<DeliveryId, NotAnId> {
-        let digits = text.strip_prefix(ID_PREFIX).ok_or(NotAnId)?.as_bytes();
-        if digits.len() != ID_DIGITS || digits[0] > b'7' {
-            return Err(NotAnId);
-        }
-        let mut value = 0_u128;
-        for digit in digits {
-            let place = CROCKFORD.iter().position(|c| c == digit).ok_or(NotAnId)?;
-            value = value << 5 | place as u128;
-        }
-        Ok(DeliveryId(value))
+        text.strip_prefix(ID_PREFIX).and_then(read_id).map(DeliveryId).ok_or(NotAnId)
     }
+}
+
+/// Writes the 26 digits of `id` over the end of `text`.
+fn write_id(f: &mut fmt::Formatter<'_>, mut text: [u8; 30], id: u128) -> fmt::Result {
+    let mut rest = id;
+    for digit in text.iter_mut().rev().take(ID_DIGITS) {
+        *digit = CROCKFORD[usize::try_from(rest & 31).unwrap_or(0)];
+        rest >>= 5;
+    }
+    f.write_str(std::str::from_utf8(&text).unwrap_or_default())
+}
+
+/// The number that 26 digits stand for.
+fn read_id(digits: &str) -> Option<u128> {
+    let digits = digits.as_bytes();
+    if digits.len() != ID_DIGITS || digits[0] > b'7' {
+        return None;
+    }
+    let mut value = 0_u128;
+    for digit in digits {
+        let place = CROCKFORD.iter().position(|c| c == digit)?;
+        value = value << 5 | place as u128;
+    }
+    Some(value)
 }
 
 /// The text is not a delivery id.

@@ -1,5 +1,6 @@
 //! What can be typed: every command, its arguments and an example of each.
 
+pub(super) mod bulk;
 pub(super) mod dest;
 pub(super) mod drill;
 pub(super) mod files;
@@ -106,6 +107,9 @@ pub(super) enum Ask {
     /// Erase the body of deliveries, their own headers, labels and what answers said
     #[command(after_help = "Example:\n  duehook erase dlv_01KBA0C5B5Q7M1V0X4T2N8R6JD --yes")]
     Erase(Several),
+    /// Retry, cancel or erase all deliveries that match, as a job that can be watched and stopped
+    #[command(after_help = bulk::EXAMPLES)]
+    Bulk(Box<bulk::Bulk>),
     /// Destinations: list, show, set, remove, stop and start
     #[command(after_help = "Example:\n  duehook dest ls --state paused")]
     Dest(dest::Dest),
@@ -196,39 +200,8 @@ pub(super) struct Send {
 
 #[derive(Debug, ArgsTrait)]
 pub(super) struct List {
-    /// ready, leased, delayed, terminal; several with commas
-    #[arg(long)]
-    pub state: Option<String>,
-    /// delivered, rejected, exhausted, expired, cancelled, …; several with commas
-    #[arg(long)]
-    pub outcome: Option<String>,
-    #[arg(long)]
-    pub tenant: Option<String>,
-    #[arg(long)]
-    pub destination: Option<String>,
-    #[arg(long)]
-    pub class: Option<String>,
-    /// A label and its value
-    #[arg(long, value_name = "NAME:VALUE")]
-    pub label: Option<String>,
-    /// The status of the last answer
-    #[arg(long, value_name = "STATUS")]
-    pub last_status: Option<String>,
-    /// The result of the last attempt: success, rate_limited, timeout, …
-    #[arg(long, value_name = "RESULT")]
-    pub last_result: Option<String>,
-    #[arg(long, value_name = "TIME")]
-    pub created_after: Option<String>,
-    #[arg(long, value_name = "TIME")]
-    pub created_before: Option<String>,
-    #[arg(long, value_name = "TIME")]
-    pub due_after: Option<String>,
-    #[arg(long, value_name = "TIME")]
-    pub due_before: Option<String>,
-    #[arg(long, value_name = "TIME")]
-    pub finished_after: Option<String>,
-    #[arg(long, value_name = "TIME")]
-    pub finished_before: Option<String>,
+    #[command(flatten)]
+    pub matching: bulk::Matching,
     /// -created, created, finished or -finished
     #[arg(long, allow_hyphen_values = true)]
     pub order: Option<String>,

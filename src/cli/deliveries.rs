@@ -64,24 +64,8 @@ async fn page(
 }
 
 fn query(list: &List) -> Vec<(&'static str, String)> {
-    let given = [
-        ("state", &list.state),
-        ("outcome", &list.outcome),
-        ("tenant", &list.tenant),
-        ("destination", &list.destination),
-        ("class", &list.class),
-        ("label", &list.label),
-        ("last_status", &list.last_status),
-        ("last_result", &list.last_result),
-        ("created_after", &list.created_after),
-        ("created_before", &list.created_before),
-        ("due_after", &list.due_after),
-        ("due_before", &list.due_before),
-        ("finished_after", &list.finished_after),
-        ("finished_before", &list.finished_before),
-        ("order", &list.order),
-    ];
-    given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
+    let order = list.order.iter().map(|order| ("order", order.clone()));
+    list.matching.given().into_iter().chain(order).collect()
 }
 
 fn row(output: &Output, delivery: &Delivery) -> Vec<Cell> {

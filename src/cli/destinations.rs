@@ -5,6 +5,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use super::args::dest::{DestCommand, Hold, Named, RateLimit, Reasoned, Set};
+use super::bulk;
 use super::client::{Answer, Client};
 use super::fault::Fault;
 use super::keys;
@@ -266,30 +267,11 @@ async fn rm(client: &Client, output: &Output, one: &Named) -> Result<(), Fault> 
     let Some(detail) = work_waiting(&fault) else { return Err(fault) };
     output.confirm(&format!("{}: {detail}. Cancel that work and remove it?", one.name))?;
     let query = [("waiting", "cancel".to_owned())];
-    let answer = match client.answer(client.request_with(Method::DELETE, &path, &query)).await {
-        Ok(answer) => answer,
-        Err(refused) if is_not_supported(&refused) => return Err(with_work(fault, &one.name)),
-        Err(other) => return Err(other),
-    };
+    let answer = client.answer(client.request_with(Method::DELETE, &path, &query)).await?;
     match answer.status {
-        202 => output.either(|| answer.text.clone(), || format!("{}: its work is being cancelled", one.name)),
+        202 => bulk::removing(client, output, &one.name, &answer.text),
         _ => removed(output, &one.name),
     }
-}
-
-/// The server cannot cancel a destination's work for the removal.
-fn is_not_supported(fault: &Fault) -> bool {
-    matches!(fault, Fault::Problem(refusal) if refusal.problem.errors.iter().any(|one| one.field == "waiting"))
-}
-
-/// The refusal with the way there is.
-fn with_work(fault: Fault, name: &str) -> Fault {
-    let Fault::Problem(mut refusal) = fault else { return fault };
-    refusal.hint = Some(format!(
-        "this server does not cancel them for you: cancel each that duehook ls --destination {name} \
-         --state ready,leased,delayed shows, or keep them and stop it with duehook dest disable {name}"
-    ));
-    Fault::Problem(refusal)
 }
 
 /// What the server says of the work that is in the way, if that is what it says.

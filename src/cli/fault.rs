@@ -69,7 +69,9 @@ impl Fault {
         ExitCode::from(match self {
             Fault::Usage(_) => 2,
             Fault::Problem(refusal) if refusal.problem.status == 404 => 3,
-            Fault::Problem(refusal) if refusal.problem.code == "work_waiting" => 4,
+            Fault::Problem(refusal) if matches!(&*refusal.problem.code, "work_waiting" | "count_changed") => {
+                4
+            }
             Fault::Unconfirmed(_) => 4,
             Fault::Config(_) => BAD_CONFIG,
             Fault::File(OpenError::Io { error, .. }) if error.kind() == ErrorKind::NotFound => 3,
@@ -178,6 +180,8 @@ mod tests {
         check(problem(422, "invalid"), 1, "T\n  url: is not one\n  did you mean a? (422 invalid)");
         check(problem(404, "not_found"), 3, "404");
         check(problem(409, "work_waiting"), 4, "409");
+        check(problem(409, "count_changed"), 4, "409");
+        check(problem(409, "bulk_running"), 1, "409");
         check(unreachable(true), 1, "duehook serve");
         check(unreachable(false), 1, "late");
         check(Fault::NotDuehook { admin: "http://x".into() }, 1, "http://x");

@@ -6,6 +6,7 @@
 //! work would be lost.
 
 mod args;
+mod bulk;
 mod client;
 mod deliveries;
 mod destinations;
@@ -99,6 +100,7 @@ async fn ask(client: &Client, output: &Output, question: Ask) -> Result<(), Faul
         Ask::Retry(one) => deliveries::retry(client, output, &one.id).await,
         Ask::Cancel(one) => deliveries::cancel(client, output, &one.id).await,
         Ask::Erase(several) => deliveries::erase(client, output, &several.ids).await,
+        Ask::Bulk(bulk) => bulk::run(client, output, bulk.command).await,
         Ask::Dest(dest) => destinations::run(client, output, dest.command).await,
         Ask::Stats(stats) => stats::run(client, output, stats).await,
         Ask::Backup(backup) => server::backup(client, output, &backup.path).await,

@@ -37,12 +37,17 @@ impl Output {
         self.either(|| serde_json::json!({"version": version}).to_string(), || format!("duehook {version}"))
     }
 
+    /// True when somebody is there to be asked, and has not answered beforehand.
+    pub(super) fn asks(&self) -> bool {
+        !self.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    }
+
     /// Asks on a terminal; `--yes` is the answer beforehand.
     pub(super) fn confirm(&self, question: &str) -> Result<(), Fault> {
         if self.yes {
             return Ok(());
         }
-        if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+        if !self.asks() {
             return Err(Fault::Unconfirmed(format!(
                 "not done, because nobody confirmed it: {question} Add --yes"
             )));

@@ -66,6 +66,31 @@ pub(super) struct Rejected {
     pub problem: super::fault::Problem,
 }
 
+/// How many deliveries match.
+#[derive(Debug, Deserialize)]
+pub(super) struct Counted {
+    pub count: u64,
+}
+
+/// A bulk job.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Job {
+    pub id: String,
+    pub action: String,
+    pub filter: serde_json::Map<String, serde_json::Value>,
+    pub removes: Option<String>,
+    pub dry_run: bool,
+    pub rate_per_second: Option<u64>,
+    pub state: String,
+    pub matched: u64,
+    pub changed: u64,
+    pub skipped: u64,
+    pub created_at: Option<String>,
+    pub finished_at: Option<String>,
+    pub by: String,
+}
+
 /// A delivery.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

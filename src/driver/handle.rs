@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -50,6 +50,8 @@ pub struct Handle {
     pub(super) fatal: Fatal,
     pub(super) reads: Arc<Reads>,
     pub(super) trials: Arc<Trials>,
+    /// Rung when a bulk job begins.
+    pub(super) jobs: Arc<Notify>,
     pub(super) disk: Arc<Disk>,
     pub(super) region: Name,
 }

@@ -11,6 +11,7 @@ mod fatal;
 pub mod handle;
 mod hold;
 mod inbox;
+mod jobs;
 mod run;
 mod snapshots;
 mod trial;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use tokio::runtime;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, oneshot, watch};
 
 use crate::engine::Engine;
 use crate::sender::Sender;
@@ -105,6 +106,7 @@ pub fn start(
         backups: Arc::clone(&backups),
         fatal: fatal.clone(),
         reads,
+        jobs: Arc::new(Notify::new()),
         trials: Arc::new(Trials::new(Arc::clone(&sender))),
         inbox: Arc::clone(&inbox),
         reader: engine.reader(),
@@ -117,6 +119,7 @@ pub fn start(
         disk: custody.disk.clone().into(),
         region: engine.region().clone(),
     };
+    jobs::start(handle.clone(), runtime);
     let desk = Desk::new(engine.reader(), Arc::clone(&inbox), clock.clone(), fatal.clone());
     let courier = Courier::start(desk, Arc::clone(&sender), runtime);
     let (end, ended) = oneshot::channel();

@@ -6,13 +6,16 @@ use bytes::Bytes;
 
 use crate::delivery::{Delivery, Lease, Refused};
 use crate::engine::import::{Imported, Left, Page};
+use crate::engine::jobs::{JobOrder, MAX_RUNNING};
 use crate::engine::live::Live;
 use crate::engine::rank::{DestinationOrder, DestinationRow, Ranked, Span, TenantOrder, TenantRow};
 use crate::model::secret::MAX_SECRETS;
-use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Lane, Name, NewDelivery, Secret};
+use crate::model::{
+    DeliveryId, DestNo, Destination, DestinationState, JobId, Lane, Name, NewDelivery, Secret,
+};
 use crate::outcome::Outcome;
 use crate::schedule::{GateView, Standing};
-use crate::store::{Claims, DeliveryView, DestinationView, Identity};
+use crate::store::{Claims, DeliveryView, DestinationView, Identity, Job};
 use crate::time::{Millis, Timestamp};
 
 /// Everything that has come in since the last step. Replies stand in the same order.
@@ -134,6 +137,8 @@ pub enum Command {
         dry_run: bool,
     },
     Import(Page),
+    /// Bulk jobs: what operators order, and the turns of what is found.
+    Job(JobOrder),
 }
 
 /// What must be true of a destination for a change to be made (`If-Match`).
@@ -179,6 +184,8 @@ pub enum Done {
     ImportBegun,
     /// Line by line, as far as it was looked at.
     Imported(Vec<Result<Imported, Left>>),
+    /// As it stands now.
+    Job(Box<Job>),
 }
 
 /// Whether anything is to be claimed.
@@ -228,6 +235,12 @@ pub enum CommandError {
     Damaged,
     #[error("an export of this server with fence {known} was imported before, and this one has {given}")]
     StaleExport { known: u64, given: u64 },
+    #[error("there is no bulk job of this id")]
+    JobUnknown,
+    #[error("{id} does the same and is still running")]
+    JobRunning { id: JobId },
+    #[error("{MAX_RUNNING} bulk jobs are running, the most there can be")]
+    TooManyJobs,
     #[error("{0}")]
     Refused(Refused),
 }

@@ -19,6 +19,7 @@ pub mod explain;
 mod find;
 mod floor;
 pub mod import;
+pub mod jobs;
 pub mod live;
 mod mint;
 mod open;

@@ -15,7 +15,7 @@ use crate::store::{Before, DestinationView, Found, StoreError, StoredDestination
 use crate::time::{Millis, Timestamp};
 
 /// What a command comes to: the outer error ends the process, the inner one is an answer.
-type Answer = Result<Result<Done, CommandError>, StoreError>;
+pub(super) type Answer = Result<Result<Done, CommandError>, StoreError>;
 
 impl InStep<'_, '_> {
     /// Carries out one command, or says why not.
@@ -39,6 +39,7 @@ impl InStep<'_, '_> {
             Command::Erase { id } => self.erase(id),
             Command::BeginImport { source, dry_run } => self.begin_import(source, dry_run),
             Command::Import(page) => self.import(page),
+            Command::Job(order) => self.job(order),
         }
     }
 
@@ -128,7 +129,7 @@ impl InStep<'_, '_> {
         Ok(())
     }
 
-    fn delete(&mut self, name: &Name, expect: Expect) -> Answer {
+    pub(super) fn delete(&mut self, name: &Name, expect: Expect) -> Answer {
         let Some((no, facts)) = self.core.directory.find(name) else {
             return Ok(Err(CommandError::DestinationUnknown));
         };
@@ -195,16 +196,16 @@ impl InStep<'_, '_> {
         Ok(())
     }
 
-    fn retry(&mut self, id: DeliveryId) -> Answer {
+    pub(super) fn retry(&mut self, id: DeliveryId) -> Answer {
         self.change(id, |it, leased, _, now| it.retry(leased, now).map(|()| Next::Waiting))
     }
 
-    fn cancel(&mut self, id: DeliveryId) -> Answer {
+    pub(super) fn cancel(&mut self, id: DeliveryId) -> Answer {
         self.change(id, |it, leased, end, _| it.cancel(leased, end))
     }
 
     /// The bytes go at once: an attempt that has not read them yet will find them gone.
-    fn erase(&mut self, id: DeliveryId) -> Answer {
+    pub(super) fn erase(&mut self, id: DeliveryId) -> Answer {
         let Found::Delivery(found) = self.file.delivery(id)? else {
             return self.change(id, |_, _, _, _| Ok(Next::Same));
         };
@@ -285,7 +286,7 @@ impl InStep<'_, '_> {
 }
 
 impl Expect {
-    fn holds(self, revision: u32) -> bool {
+    pub(super) fn holds(self, revision: u32) -> bool {
         match self {
             Expect::Anything => true,
             Expect::Revision(expected) => expected == revision,

@@ -1,6 +1,7 @@
 //! The admin routes: destinations, deliveries, totals, and the status page.
 
 pub mod backup;
+pub mod bulk;
 pub mod claims;
 pub mod deliveries;
 pub mod destinations;
@@ -51,6 +52,8 @@ pub fn routes() -> Router<Arc<App>> {
         .route("/v1/import", post(import::import))
         .route("/v1/backup", post(backup::copy))
         .route("/v1/backup/hold", post(backup::hold).delete(backup::release))
+        .route("/v1/bulk", get(bulk::list).post(bulk::start))
+        .route("/v1/bulk/{id}", get(bulk::one).delete(bulk::stop))
         .merge(destination_routes())
 }
 

@@ -6,6 +6,7 @@
 pub mod delivery;
 pub mod destination;
 pub mod hand_over;
+pub mod job;
 pub mod overview;
 
 use std::fmt;

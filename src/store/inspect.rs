@@ -12,14 +12,14 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use redb::backends::FileBackend;
-use redb::{BackendError, Builder, Database, ReadableDatabase, StorageBackend};
+use redb::{BackendError, Builder, Database, ReadTransaction, ReadableDatabase, StorageBackend};
 
 use super::check::{self, Checked};
 use super::open::{CACHE_BYTES, OpenError, from_redb};
 use super::progress::{Meter, Told};
 use super::stamp::Stamp;
 use super::tables::{Meta, ReadTables};
-use super::{Snapshot, StoreError};
+use super::{Snapshot, StoreError, tables};
 use crate::model::Name;
 
 /// Pages kept in RAM when a copy is read back in a process that serves.
@@ -77,7 +77,7 @@ fn inside(path: &Path, region: Option<&Name>, database: &Database) -> Result<(St
     };
     let txn = database.begin_read().map_err(StoreError::from)?;
     let meta = ReadTables::meta(&txn).map_err(foreign)?;
-    let stamp = Stamp::from(|word| super::tables::meta(&meta, word))?;
+    let stamp = Stamp::from(|word| tables::meta(&meta, word))?;
     if !stamp.is_stamped() {
         return Err(foreign(StoreError::Closed));
     }
@@ -88,9 +88,24 @@ fn inside(path: &Path, region: Option<&Name>, database: &Database) -> Result<(St
     if stamp.is_older() {
         return Ok((stamp, Checked::default()));
     }
+    drop((meta, txn));
+    let txn = completed(database)?;
     ReadTables::open(&txn).map_err(foreign)?;
     let found = check::check(&Snapshot::new(&txn)?)?;
     Ok((stamp, found))
+}
+
+/// The file with the tables that came after it was written, which the next open would make: here they
+/// are made in RAM, as everything that is written.
+fn completed(database: &Database) -> Result<ReadTransaction, StoreError> {
+    let txn = database.begin_read()?;
+    if tables::is_complete(&txn)? {
+        return Ok(txn);
+    }
+    let writing = database.begin_write()?;
+    tables::complete(&writing)?;
+    writing.commit()?;
+    Ok(database.begin_read()?)
 }
 
 /// The file, after redb's check of every page.
@@ -114,7 +129,7 @@ pub(super) fn region(path: &Path) -> Option<String> {
         let backend = Overlay::new(file, Meter::new(|_| {}, 0)).ok()?;
         let database = Builder::new().set_cache_size(SERVING_CACHE).create_with_backend(backend).ok()?;
         let meta = ReadTables::meta(&database.begin_read().ok()?).ok()?;
-        let region = super::tables::meta(&meta, Meta::Region).ok()??;
+        let region = tables::meta(&meta, Meta::Region).ok()??;
         String::from_utf8(region).ok()
     });
     std::panic::catch_unwind(reading).unwrap_or(None)

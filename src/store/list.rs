@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 /// Records one page looks at: about a second of cold reads.
 pub(super) const PAGE_RECORDS: usize = 20_000;
 /// How often a page asks whether its time is over.
-const ASK_EVERY: usize = 256;
+pub(super) const ASK_EVERY: usize = 256;
 
 /// What a list asks for; empty and None match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,6 +75,9 @@ pub struct Page<T, C> {
 }
 
 impl Shown {
+    /// All of them; their places are their codes on disk.
+    pub const ALL: [Shown; 4] = [Shown::Ready, Shown::Leased, Shown::Delayed, Shown::Terminal];
+
     /// The state of a delivery at `now`.
     #[must_use]
     pub fn of(view: &DeliveryView, now: Timestamp) -> Shown {

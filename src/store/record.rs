@@ -7,14 +7,16 @@
 
 mod delivery;
 mod destination;
+mod job;
 
 use bincode::{BorrowDecode, Encode};
 
 pub(super) use delivery::{decode_attempt, decode_delivery, encode_attempt, encode_delivery};
 pub(crate) use destination::StoredDestination;
 pub(super) use destination::{decode_destination, decode_gate, encode_destination, encode_gate};
+pub(super) use job::{decode_job, encode_job};
 
-use crate::model::{DeliveryId, DestNo};
+use crate::model::{DeliveryId, DestNo, JobId};
 
 /// Bytes do not say what they should: a bit has changed on disk, or they were never ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -107,7 +109,13 @@ pub fn comes_back(bytes: &[u8]) -> bool {
         |value| decode_gate(no, value),
         |it| decode_gate(no, &encode_gate(no, it)),
     );
-    deliveries && attempts && destinations && gates
+    let jobs = stays(
+        &id.0.to_be_bytes(),
+        bytes,
+        |value| decode_job(JobId(id.0), value),
+        |it| decode_job(JobId(id.0), &encode_job(it)),
+    );
+    deliveries && attempts && destinations && gates && jobs
 }
 
 fn stays<T: PartialEq>(

@@ -120,6 +120,9 @@ tables! {
     gates = "gates": u32 => &'static [u8];
     /// id → since when. There exactly while a delivery is quarantined or its record is damaged.
     quarantine = "quarantine": u128 => u64;
+    /// id → bulk job. Written when it begins and with each page of what it does; the oldest that
+    /// has ended goes when there are more than [`super::MAX_ENDED_JOBS`].
+    jobs = "jobs": u128 => &'static [u8];
     /// A word of [`Meta`] → its value.
     meta = "meta": u8 => &'static [u8];
 }
@@ -128,6 +131,25 @@ impl ReadTables {
     /// The one table that every format has.
     pub(super) fn meta(txn: &ReadTransaction) -> Result<ReadOnlyTable<u8, &'static [u8]>, StoreError> {
         Ok(txn.open_table(TableDefinition::new("meta"))?)
+    }
+}
+
+/// A table that came after the first files of this format were written. Where it is not, it is empty:
+/// the next write makes it, and an older program that does not know it leaves it alone.
+const JOBS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("jobs");
+
+/// Makes the tables that came later and are not there.
+pub(super) fn complete(txn: &WriteTransaction) -> Result<(), StoreError> {
+    txn.open_table(JOBS)?;
+    Ok(())
+}
+
+/// True when [`complete`] would make nothing.
+pub(super) fn is_complete(txn: &ReadTransaction) -> Result<bool, StoreError> {
+    match txn.open_table(JOBS) {
+        Ok(_) => Ok(true),
+        Err(redb::TableError::TableDoesNotExist(_)) => Ok(false),
+        Err(other) => Err(other.into()),
     }
 }
 

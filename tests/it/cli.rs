@@ -102,7 +102,8 @@ const DELIVERY: &str = r#"{"id":"dlv_01","tenant":"acme","destination":"shop-eu"
 const NOT_FOUND: &str = r#"{"type":"urn:duehook:problem:not_found","title":"not found","status":404,"detail":"there is no delivery of this id","code":"not_found"}"#;
 const UNKNOWN: &str = r#"{"type":"urn:duehook:problem:destination_unknown","title":"no such destination","status":404,"code":"destination_unknown"}"#;
 const INVALID: &str = r#"{"type":"urn:duehook:problem:invalid","title":"invalid","status":422,"detail":"a field is wrong","code":"invalid","errors":[{"field":"limit","detail":"at most 1000"}]}"#;
-const NO_CANCEL: &str = r#"{"type":"urn:duehook:problem:invalid","title":"A field","status":422,"detail":"waiting: not supported","code":"invalid","errors":[{"field":"waiting","detail":"not supported"}]}"#;
+const JOB: &str = r#"{"id":"job_01","action":"cancel","filter":{"tenant":["acme"],"state":["ready","delayed"]},"dry_run":false,"rate_per_second":50,"state":"running","matched":12,"changed":10,"skipped":2,"created_at":"2020-01-15T12:00:00.000Z","finished_at":null,"by":"token:ops","of_a_later_version":1}"#;
+const CHANGED: &str = r#"{"type":"urn:duehook:problem:count_changed","title":"T","status":409,"detail":"8 deliveries match, and 7 were expected","code":"count_changed","errors":[{"field":"expected_count","detail":"8 deliveries match, and 7 were expected"}]}"#;
 const WAITING: &str = r#"{"type":"urn:duehook:problem:work_waiting","title":"work waits","status":409,"detail":"3 deliveries wait for it","code":"work_waiting"}"#;
 const DESTINATION: &str = r#"{"id":"shop-eu","tenant":"acme","url":"https://a.example/","concurrency":{"max":8,"adaptive":true},"rate":{"per_second":0.5,"burst":3},"state":"paused","state_reason":"noon","in_flight":1,"limit":4,"waiting":3}"#;
 
@@ -378,20 +379,106 @@ fn what_loses_work_wants_to_be_confirmed() {
         asked: &["DELETE /v1/destinations/shop-eu", "DELETE /v1/destinations/shop-eu?waiting=cancel"],
     });
     check(&Case {
-        arguments: &["dest", "rm", "shop-eu", "--yes"],
-        answers: &[(409, WAITING), (422, NO_CANCEL)],
-        code: 4,
-        stdout: &[],
-        stderr: &["3 deliveries wait for it", "duehook ls --destination shop-eu", "409 work_waiting"],
-        asked: &["DELETE /v1/destinations/shop-eu", "DELETE /v1/destinations/shop-eu?waiting=cancel"],
-    });
-    check(&Case {
         arguments: &["dest", "rm", "shop-eu"],
         answers: &[(204, "")],
         code: 0,
         stdout: &["shop-eu removed"],
         stderr: &[],
         asked: &["DELETE /v1/destinations/shop-eu"],
+    });
+}
+
+/// A job destroys work: nobody who did not confirm it begins one, a retry neither.
+#[test]
+fn bulk_jobs_are_confirmed_and_begun() {
+    let start = |arguments, answers, code, stdout, stderr, asked| {
+        check(&Case { arguments, answers, code, stdout, stderr, asked });
+    };
+    let post = &["POST /v1/bulk"];
+    start(
+        &["bulk", "start", "cancel", "--tenant", "acme"],
+        &[],
+        4,
+        &[],
+        &["nobody confirmed it", "--yes"],
+        &[],
+    );
+    start(&["bulk", "start", "retry", "--tenant", "acme"], &[], 4, &[], &["--yes"], &[]);
+    start(&["bulk", "start", "retry", "--yes"], &[], 2, &[], &["say which deliveries"], &[]);
+    start(&["bulk", "start", "delete", "--tenant", "acme"], &[], 2, &[], &["retry, cancel, erase"], &[]);
+    let dry: &[&str] = &["bulk", "start", "retry", "--outcome", "exhausted", "--dry-run"];
+    start(dry, &[(200, r#"{"count":7}"#)], 0, &["7 deliveries match; nothing was changed"], &[], post);
+    start(dry, &[(202, JOB)], 0, &["job_01: runs now", "bulk get job_01"], &[], post);
+    let run: &[&str] = &["bulk", "start", "cancel", "--tenant", "acme", "--expect", "7", "--yes"];
+    start(run, &[(202, JOB)], 0, &["bulk stop job_01"], &[], post);
+    start(run, &[(409, CHANGED)], 4, &[], &["7 were expected (409 count_changed)"], post);
+}
+
+#[test]
+fn what_a_job_is_asked_for_is_what_was_typed() {
+    let listener = listener(&[(202, JOB)]);
+    let run = duehook(
+        &[
+            "--admin",
+            &listener.url,
+            "bulk",
+            "start",
+            "erase",
+            "--label",
+            "a:b,c",
+            "--last-status",
+            "429,503",
+            "--rate",
+            "50",
+            "--expect",
+            "3",
+            "--yes",
+            "--json",
+        ],
+        &[],
+        b"",
+    );
+    assert_eq!((run.code, run.stdout.trim_end()), (0, JOB), "{}", run.stderr);
+    let asked = listener.asked.recv().expect("it asked");
+    let body: serde_json::Value = serde_json::from_slice(&asked.body).expect("JSON");
+    let want = serde_json::json!({"action": "erase", "expected_count": 3, "rate_per_second": 50,
+                                  "filter": {"label": "a:b,c", "last_status": "429,503"}});
+    assert_eq!(body, want);
+}
+
+#[test]
+fn bulk_jobs_are_shown_and_stopped() {
+    check(&Case {
+        arguments: &["bulk", "ls"],
+        answers: &[(200, r#"{"data":[],"next_cursor":null}"#)],
+        code: 0,
+        stdout: &["no jobs"],
+        stderr: &[],
+        asked: &["GET /v1/bulk?limit=1000"],
+    });
+    check(&Case {
+        arguments: &["bulk", "get", "job_01"],
+        answers: &[(200, JOB)],
+        code: 0,
+        stdout: &["state=ready,delayed tenant=acme", "50 a second", "changed  10\n", "token:ops"],
+        stderr: &[],
+        asked: &["GET /v1/bulk/job_01"],
+    });
+    check(&Case {
+        arguments: &["bulk", "stop", "job_01", "--json"],
+        answers: &[(200, JOB)],
+        code: 0,
+        stdout: &["of_a_later_version"],
+        stderr: &[],
+        asked: &["DELETE /v1/bulk/job_01"],
+    });
+    check(&Case {
+        arguments: &["bulk", "get", "job_02"],
+        answers: &[(404, NOT_FOUND)],
+        code: 3,
+        stdout: &[],
+        stderr: &["404"],
+        asked: &["GET /v1/bulk/job_02"],
     });
 }
 

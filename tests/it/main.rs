@@ -5,6 +5,7 @@ mod sim;
 
 mod api;
 mod backup;
+mod bulk;
 mod cases;
 mod cli;
 mod config;

@@ -1,6 +1,7 @@
 //! Short histories in virtual time: the shipped engine on a disk in RAM, receivers that answer
 //! by a script, and hours that take no time.
 
+mod bulk;
 mod classes;
 mod clock;
 mod erase;

@@ -749,7 +749,8 @@ impl World {
             | Command::RotateSecret { .. }
             | Command::Erase { .. }
             | Command::BeginImport { .. }
-            | Command::Import(_) => {}
+            | Command::Import(_)
+            | Command::Job(_) => {}
         }
     }
 

@@ -70,7 +70,8 @@ impl Listed {
     }
 }
 
-fn filter(asked: &mut Query) -> Filter {
+/// Takes what a list matches by.
+pub(super) fn filter(asked: &mut Query) -> Filter {
     Filter {
         states: asked.list("state", word(&STATES, Shown::as_str)),
         outcomes: asked.list("outcome", word(&Ending::ALL, Ending::as_str)),
@@ -224,9 +225,14 @@ pub async fn erase(State(app): State<Arc<App>>, Id(id): Id, request: Request) ->
 async fn change(app: &App, command: Command) -> Answered {
     match app.handle.command(command).await? {
         Ok(Done::Delivery(view)) => Ok(ok(&DeliveryObject::of(&view, app.handle.now()))),
-        Ok(Done::Created(_) | Done::Changed(_) | Done::Deleted | Done::ImportBegun | Done::Imported(_)) => {
-            Err(another_answer())
-        }
+        Ok(
+            Done::Created(_)
+            | Done::Changed(_)
+            | Done::Deleted
+            | Done::ImportBegun
+            | Done::Imported(_)
+            | Done::Job(_),
+        ) => Err(another_answer()),
         Err(CommandError::DestinationUnknown) => {
             Err(Problem::new(Code::DestinationGone, "its destination was deleted: create it again first"))
         }

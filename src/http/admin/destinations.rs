@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, Response, StatusCode, Uri, header};
 
 use crate::config::Scope;
 use crate::engine::command::{Command, CommandError, Done, Expect, StateVerb};
+use crate::http::admin::bulk::remove;
 use crate::http::admin::deliveries::{gates, limit};
 use crate::http::admin::input::{self, Checks, Wanted};
 use crate::http::admin::{command_body, no_body, order, reason};
@@ -92,16 +93,18 @@ fn object<'a>(caller: &Caller, view: &'a DestinationView, gate: Option<&GateView
 }
 
 /// `DELETE /v1/destinations/{id}`.
-pub async fn delete(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+pub async fn delete(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
     let name = read_name(&id)?;
     let mut asked = Query::of(request.uri());
-    if asked.text("waiting").is_some() {
-        asked.fault("waiting", "not supported by this version");
-    }
+    let cancels = !asked.list("waiting", word(&["cancel"], |word| word)).is_empty();
     asked.finish()?;
     let expect = expected(&app, &name, request.headers()).await?;
-    order(&app, Command::DeleteDestination { name, expect }).await?;
-    Ok(no_content())
+    let command = Command::DeleteDestination { name: name.clone(), expect };
+    match app.handle.command(command).await? {
+        Ok(_) => Ok(no_content()),
+        Err(CommandError::WorkWaiting { .. }) if cancels => remove(&app, name, expect, &caller).await,
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// `GET /v1/destinations`.
@@ -193,7 +196,7 @@ async fn shown(app: &App, done: Done) -> Answered {
     let (status, view) = match done {
         Done::Created(view) => (StatusCode::CREATED, view),
         Done::Changed(view) => (StatusCode::OK, view),
-        Done::Deleted | Done::Delivery(_) | Done::ImportBegun | Done::Imported(_) => {
+        Done::Deleted | Done::Delivery(_) | Done::ImportBegun | Done::Imported(_) | Done::Job(_) => {
             return Err(Problem::new(Code::Internal, "the engine answered for something else"));
         }
     };

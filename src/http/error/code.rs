@@ -49,6 +49,8 @@ pub enum Code {
     BackupFailed,
     BackupHold,
     Damaged,
+    CountChanged,
+    BulkRunning,
     Internal,
 }
 
@@ -103,6 +105,8 @@ impl Code {
             Code::BackupHold => "backup_hold",
             Code::BackupFailed => "backup_failed",
             Code::Damaged => "damaged",
+            Code::CountChanged => "count_changed",
+            Code::BulkRunning => "bulk_running",
             Code::Internal => "internal",
         }
     }
@@ -141,7 +145,9 @@ impl Code {
             | Code::StaleExport
             | Code::ImportRunning
             | Code::BackupExists
-            | Code::BackupRunning => S::CONFLICT,
+            | Code::BackupRunning
+            | Code::CountChanged
+            | Code::BulkRunning => S::CONFLICT,
             Code::RevisionMismatch => S::PRECONDITION_FAILED,
             Code::QueueFull | Code::Draining | Code::ShuttingDown | Code::BackupHold => {
                 S::SERVICE_UNAVAILABLE
@@ -196,6 +202,8 @@ impl Code {
             Code::BackupHold => "Commits are held back",
             Code::BackupFailed => "There is no backup",
             Code::Damaged => "What is on disk for it is damaged",
+            Code::CountChanged => "Not as many as expected",
+            Code::BulkRunning => "Such a job is running",
             Code::Internal => "The request failed inside the server",
         }
     }

@@ -51,6 +51,9 @@ fn what_the_engine_refuses() {
     check(CommandError::TenantFixed.into(), 409, "tenant_fixed", Some("tenant"));
     check(CommandError::RevisionMismatch.into(), 412, "revision_mismatch", None);
     check(CommandError::WorkWaiting { waiting: 3 }.into(), 409, "work_waiting", None);
+    check(CommandError::JobUnknown.into(), 404, "not_found", None);
+    check(CommandError::JobRunning { id: crate::model::JobId(7) }.into(), 409, "bulk_running", None);
+    check(CommandError::TooManyJobs.into(), 409, "bulk_running", None);
     check(CommandError::TooManyDestinations.into(), 409, "too_many_destinations", None);
     check(CommandError::Refused(Refused::Leased).into(), 409, "leased", None);
     check(CommandError::Refused(Refused::Terminal).into(), 409, "terminal", None);

@@ -4,7 +4,7 @@
 use redb::ReadableTable;
 
 use super::Walk;
-use crate::model::{DeliveryId, DestNo, DestinationState};
+use crate::model::{DeliveryId, DestNo, DestinationState, JobId};
 use crate::store::record;
 use crate::store::rows::name_of;
 use crate::store::{DestinationView, StoreError};
@@ -16,7 +16,8 @@ impl Walk<'_> {
         self.destinations()?;
         self.destination_names()?;
         self.gates()?;
-        self.attempts()
+        self.attempts()?;
+        self.jobs()
     }
 
     fn names(&mut self) -> Result<(), StoreError> {
@@ -74,6 +75,17 @@ impl Walk<'_> {
             let good = record::decode_gate(no, value.value()).is_ok();
             let there = self.file.tables.destinations.get(no.0)?.is_some();
             self.demand(good && there, || format!("the gate of destination {} cannot be read", no.0));
+        }
+        Ok(())
+    }
+
+    /// No delivery hangs on a job: one that is damaged does nothing, and goes in its time.
+    fn jobs(&mut self) -> Result<(), StoreError> {
+        for row in self.file.tables.jobs.iter()? {
+            let (id, value) = row?;
+            let id = JobId(id.value());
+            let good = record::decode_job(id, value.value()).is_ok();
+            self.spare(good, || format!("{id} cannot be read"));
         }
         Ok(())
     }

@@ -4,11 +4,12 @@ use super::*;
 use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Payload, Source, State};
 use crate::model::destination::StateNote;
 use crate::model::{
-    Certificates, ClassNo, ClientCertificate, DeliveryId, DestNo, Destination, DestinationState, Header,
-    HoldScope, Lane, LiveSecret, Rate, Secret, TenantNo,
+    BulkAction, Certificates, ClassNo, ClientCertificate, DeliveryId, DestNo, Destination, DestinationState,
+    Header, HoldScope, JobState, Lane, LiveSecret, Rate, Secret, TenantNo,
 };
 use crate::outcome::GateMemory;
 use crate::outcome::{AttemptResult, Clamped, Ending, Hold, HoldReason, NextReason};
+use crate::store::{Between, Filter, Job, Shown};
 use crate::time::{Millis, Timestamp};
 use proptest::prelude::*;
 
@@ -123,6 +124,38 @@ fn gate() -> GateMemory {
     }
 }
 
+fn job() -> Job {
+    let name = |text: &str| text.parse().unwrap();
+    let between = |n: u64| Between { after: Some(Timestamp(n)), before: Some(Timestamp(n + 1)) };
+    let filter = Filter {
+        states: vec![Shown::Delayed, Shown::Terminal],
+        outcomes: vec![Ending::Exhausted],
+        tenants: vec![name("acme")],
+        destinations: vec![name("shop-eu"), name("shop-us")],
+        classes: vec![name("bulk")],
+        label: Some(("l".into(), "v".into())),
+        last_status: vec![429, 503],
+        last_result: vec![AttemptResult::Timeout],
+        created: between(1),
+        due: between(3),
+        finished: between(5),
+    };
+    Job {
+        id: JobId(7),
+        removes: Some(DestNo(2)),
+        rate_per_second: Some(50),
+        state: JobState::Stopped,
+        come: Some(DeliveryId(6)),
+        matched: 3,
+        changed: 2,
+        skipped: 1,
+        step: 9,
+        finished_at: Some(Timestamp(8)),
+        by: "token:ops".into(),
+        ..Job::search(BulkAction::Erase, filter, Timestamp(7))
+    }
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -144,6 +177,8 @@ fn everything_comes_back_as_it_went() {
     assert_eq!(decode_attempt(ended.id, 3, &encode_attempt(ended.id, &attempt(3))), Ok(attempt(3)));
     assert_eq!(decode_destination(DestNo(2), &encode_destination(DestNo(2), &stored())), Ok(stored()));
     assert_eq!(decode_gate(DestNo(2), &encode_gate(DestNo(2), &gate())), Ok(gate()));
+    assert_eq!(decode_job(JobId(7), &encode_job(&job())), Ok(job()));
+    assert_eq!(decode_job(JobId(8), &encode_job(&job())), Err(Damaged));
 }
 
 /// The bytes of version 1. A change here is a change of the format: a new version, a migration.
@@ -153,6 +188,7 @@ fn the_bytes_of_version_1_are_frozen() {
     insta::assert_snapshot!(hex(&encode_attempt(DeliveryId(7), &attempt(1))), @"0101fbe80301fbfc030201fbad01010165010168010d3139322e302e322e313a343433010101033132300001fcc0d4010001fca8d80100010101fca4dc010001028000d0032903");
     insta::assert_snapshot!(hex(&encode_destination(DestNo(2), &stored())), @"010773686f702d65750461636d651868747470733a2f2f6578616d706c652e636f6d2f686f6f6b080101fc20a10700030764656661756c74fb983afb88130103782d61016202001809090909090909090909090909090909090909090909090900010808080808080808080808080808080808080808080808080808080808080808014d01010263610105636861696e036b6579010a31302e302e302e302f380101017205086f70657261746f7204067084255c");
     insta::assert_snapshot!(hex(&encode_gate(DestNo(2), &gate())), @"0101630102010101020301280801fcc0175302fcc0d8a7000401050106f4172b96");
+    insta::assert_snapshot!(hex(&encode_job(&job())), @"01020202030102010461636d65020773686f702d65750773686f702d7573010462756c6b01016c017602fbad01fbf701010501010102010301040105010601020101320201060302010709010809746f6b656e3a6f707362f9205e");
     insta::assert_snapshot!(hex(&seal_part(&[1, 2], b"abc")), @"01616263befe5243");
 }
 
@@ -164,6 +200,8 @@ fn disk_codes_are_frozen() {
     let reasons: Vec<_> = NextReason::ALL.iter().map(|reason| reason.as_str()).collect();
     insta::assert_snapshot!(reasons.join(" "), @"new scheduled rate_limited backoff payload lease_expired sender_restart operator");
     let results: Vec<_> = AttemptResult::ALL.iter().map(|result| result.as_str()).collect();
+    let states: Vec<_> = Shown::ALL.iter().map(|state| state.as_str()).collect();
+    insta::assert_snapshot!(states.join(" "), @"ready leased delayed terminal");
     insta::assert_snapshot!(results.join(" "), @"success redirect rate_limited client_error server_error timeout ambiguous invalid_response interrupted connect tls dns blocked not_processed payload");
 }
 

@@ -200,6 +200,47 @@ async fn lists_of_a_pinned_token_have_its_tenants_alone() {
     }
 }
 
+/// A job is about the tenants of whoever ordered it, and is shown to those who deal with all of them.
+#[tokio::test]
+async fn a_bulk_job_keeps_to_the_tenants_of_its_token() {
+    let it = Guarded::start(BOTH);
+    for (name, tenant) in [("shop", "acme"), ("bank", "other")] {
+        let path = format!("/v1/destinations/{name}");
+        it.ask("admin", "PUT", &path, &destination(tenant, "http://127.0.0.1:9/")).await.expect(201);
+        it.ask("admin", "POST", &format!("{path}/pause"), &Value::Null).await.expect(200);
+        let body = json!({"destination": name, "payload": 1});
+        it.ask("admin", "POST", "/v1/deliveries", &body).await.expect(202);
+    }
+    let order = async |token: &str, filter: Value, dry_run: bool| {
+        let body = json!({"action": "cancel", "filter": filter, "dry_run": dry_run});
+        it.ask(token, "POST", "/v1/bulk", &body).await
+    };
+    for token in ["ingest", "setup", "read", "acme"] {
+        order(token, json!({"state": "ready"}), true).await.refused(403, "scope_missing", &[]);
+    }
+    order("acme-admin", json!({"tenant": "other"}), true).await.refused(403, "tenant_not_allowed", &[]);
+    order("acme-admin", json!({}), true).await.refused(422, "invalid", &["filter"]);
+    for filter in [json!({"state": "ready"}), json!({"tenant": ["other", "acme"]})] {
+        assert_eq!(order("acme-admin", filter.clone(), true).await.expect(200)["count"], 1, "{filter}");
+        assert_eq!(order("admin", filter.clone(), true).await.expect(200)["count"], 2, "{filter}");
+    }
+    let ours = order("acme-admin", json!({"state": "ready"}), false).await.expect(202);
+    assert_eq!((&ours["filter"]["tenant"], &ours["by"]), (&json!(["acme"]), &json!("token:acme-admin")));
+    let theirs = order("admin", json!({"tenant": "other"}), false).await.expect(202);
+    let list = it.ask("acme", "GET", "/v1/bulk", &Value::Null).await.expect(200);
+    assert_eq!((list["data"].as_array().unwrap().len(), &list["data"][0]["id"]), (1, &ours["id"]));
+    let path = |job: &Value| format!("/v1/bulk/{}", job["id"].as_str().unwrap());
+    it.ask("acme", "GET", &path(&ours), &Value::Null).await.expect(200);
+    it.ask("acme", "GET", &path(&theirs), &Value::Null).await.refused(404, "not_found", &[]);
+    it.ask("acme-admin", "DELETE", &path(&theirs), &Value::Null).await.refused(
+        403,
+        "tenant_not_allowed",
+        &[],
+    );
+    it.ask("acme-admin", "DELETE", &path(&ours), &Value::Null).await.expect(200);
+    it.ask("admin", "DELETE", &path(&theirs), &Value::Null).await.expect(200);
+}
+
 /// C192: a URL may be a secret, and `read` is for those who only look.
 #[tokio::test]
 async fn c192_who_only_reads_sees_scheme_and_host() {

@@ -1,0 +1,126 @@
+//! What can be typed about bulk jobs, and the filter that lists and jobs share.
+
+use clap::{Args as ArgsTrait, Subcommand, ValueEnum};
+
+pub(in crate::cli) const EXAMPLES: &str = "Examples:
+  duehook bulk start retry --destination shop-eu --outcome exhausted --dry-run
+  duehook bulk start cancel --tenant acme --label import:7 --expect 1200 --yes
+  duehook bulk ls
+  duehook bulk stop job_01KBA0C5B5Q7M1V0X4T2N8R6JD";
+
+#[derive(Debug, ArgsTrait)]
+pub(in crate::cli) struct Bulk {
+    #[command(subcommand)]
+    pub command: BulkCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum BulkCommand {
+    /// Begin a job for all deliveries that match now
+    #[command(after_help = "Example:\n  duehook bulk start retry --outcome exhausted --rate 50 --yes")]
+    Start(Box<Start>),
+    /// List the jobs that run and the last ones that have ended, the newest first
+    #[command(after_help = "Example:\n  duehook bulk ls --json")]
+    Ls,
+    /// Show one job
+    #[command(after_help = "Example:\n  duehook bulk get job_01KBA0C5B5Q7M1V0X4T2N8R6JD")]
+    Get(OneJob),
+    /// Stop a job; what it has done stays done
+    #[command(after_help = "Example:\n  duehook bulk stop job_01KBA0C5B5Q7M1V0X4T2N8R6JD")]
+    Stop(OneJob),
+}
+
+#[derive(Debug, ArgsTrait)]
+pub(in crate::cli) struct OneJob {
+    /// The job's id
+    pub id: String,
+}
+
+/// What is done to each delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Verb {
+    /// Due now; what was delivered only if --outcome names it
+    Retry,
+    /// Ended without being sent again
+    Cancel,
+    /// Body, own headers, labels and excerpts are gone
+    Erase,
+}
+
+#[derive(Debug, ArgsTrait)]
+pub(in crate::cli) struct Start {
+    /// What is done to each delivery
+    pub action: Verb,
+    #[command(flatten)]
+    pub matching: Matching,
+    /// Only say how many match
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Begin only if exactly so many match
+    #[arg(long, value_name = "N")]
+    pub expect: Option<u64>,
+    /// Deliveries in a second [default: as fast as the server can beside its work]
+    #[arg(long, value_name = "PER_SECOND")]
+    pub rate: Option<u64>,
+}
+
+/// Which deliveries; what is not given matches all.
+#[derive(Debug, ArgsTrait)]
+pub(in crate::cli) struct Matching {
+    /// ready, leased, delayed, terminal; several with commas
+    #[arg(long)]
+    pub state: Option<String>,
+    /// delivered, rejected, exhausted, expired, cancelled, …; several with commas
+    #[arg(long)]
+    pub outcome: Option<String>,
+    #[arg(long)]
+    pub tenant: Option<String>,
+    #[arg(long)]
+    pub destination: Option<String>,
+    #[arg(long)]
+    pub class: Option<String>,
+    /// A label and its value
+    #[arg(long, value_name = "NAME:VALUE")]
+    pub label: Option<String>,
+    /// The status of the last answer
+    #[arg(long, value_name = "STATUS")]
+    pub last_status: Option<String>,
+    /// The result of the last attempt: success, rate_limited, timeout, …
+    #[arg(long, value_name = "RESULT")]
+    pub last_result: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    pub created_after: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    pub created_before: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    pub due_after: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    pub due_before: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    pub finished_after: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    pub finished_before: Option<String>,
+}
+
+impl Matching {
+    /// What was given, by the names of the API.
+    pub(in crate::cli) fn given(&self) -> Vec<(&'static str, String)> {
+        let all = [
+            ("state", &self.state),
+            ("outcome", &self.outcome),
+            ("tenant", &self.tenant),
+            ("destination", &self.destination),
+            ("class", &self.class),
+            ("label", &self.label),
+            ("last_status", &self.last_status),
+            ("last_result", &self.last_result),
+            ("created_after", &self.created_after),
+            ("created_before", &self.created_before),
+            ("due_after", &self.due_after),
+            ("due_before", &self.due_before),
+            ("finished_after", &self.finished_after),
+            ("finished_before", &self.finished_before),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
+    }
+}

@@ -1,0 +1,214 @@
+//! Bulk jobs: begin one, watch it, stop it.
+//!
+//! A job is asked for with the number of deliveries that was confirmed: if others match by then, it
+//! does not begin.
+
+use comfy_table::Cell;
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+
+use super::args::bulk::{BulkCommand, Start, Verb};
+use super::client::Client;
+use super::fault::Fault;
+use super::output::{Output, printed, sheet, table, word, write};
+use super::wire::{Counted, Job, RawPage};
+
+/// The most that a page may have (API.md); there are fewer jobs.
+const PAGE: &str = "1000";
+
+/// Does what was asked.
+pub(super) async fn run(client: &Client, output: &Output, command: BulkCommand) -> Result<(), Fault> {
+    match command {
+        BulkCommand::Start(order) => start(client, output, &order).await,
+        BulkCommand::Ls => ls(client, output).await,
+        BulkCommand::Get(one) => {
+            let text = client.get(&["v1", "bulk", &one.id]).await?.text;
+            show(client, output, &text)
+        }
+        BulkCommand::Stop(one) => {
+            let text = client.order(Method::DELETE, &["v1", "bulk", &one.id], &json!({})).await?.text;
+            show(client, output, &text)
+        }
+    }
+}
+
+async fn start(client: &Client, output: &Output, order: &Start) -> Result<(), Fault> {
+    let mut filter = Map::new();
+    for (name, value) in order.matching.given() {
+        filter.insert(name.to_owned(), value.into());
+    }
+    if filter.is_empty() {
+        let text = "say which deliveries: --destination NAME, --outcome exhausted, … (see duehook bulk start --help)";
+        return Err(Fault::Usage(text.to_owned()));
+    }
+    let mut body = json!({"action": action(order.action), "filter": filter});
+    if let Some(rate) = order.rate {
+        body["rate_per_second"] = rate.into();
+    }
+    if let Some(expect) = order.expect {
+        body["expected_count"] = expect.into();
+    }
+    if order.dry_run {
+        return dry_run(client, output, body).await;
+    }
+    if let Some(counted) = confirm(client, output, order, &body).await? {
+        body["expected_count"] = counted.into();
+    }
+    let text = client.patient().order(Method::POST, &["v1", "bulk"], &body).await?.text;
+    begun(client, output, &text)
+}
+
+/// Asks with the number of what matches; that number, where it is known.
+async fn confirm(
+    client: &Client,
+    output: &Output,
+    order: &Start,
+    body: &Value,
+) -> Result<Option<u64>, Fault> {
+    let verb = in_words(order.action);
+    if !output.asks() {
+        output.confirm(&format!("{verb} all deliveries that match?"))?;
+        return Ok(None);
+    }
+    let mut asked = body.clone();
+    asked["dry_run"] = true.into();
+    let answer = client.patient().order(Method::POST, &["v1", "bulk"], &asked).await?;
+    let counted = (answer.status == 200).then(|| client.read::<Counted>(&answer.text)).transpose()?;
+    let counted = counted.map(|counted| counted.count);
+    let number = counted.map_or("very many".to_owned(), |count| count.to_string());
+    output.confirm(&format!("{verb} {number} deliveries that match now?"))?;
+    Ok(counted)
+}
+
+async fn dry_run(client: &Client, output: &Output, mut body: Value) -> Result<(), Fault> {
+    body["dry_run"] = true.into();
+    let answer = client.patient().order(Method::POST, &["v1", "bulk"], &body).await?;
+    if answer.status != 200 {
+        return begun(client, output, &answer.text);
+    }
+    let counted: Counted = client.read(&answer.text)?;
+    output
+        .either(|| answer.text.clone(), || format!("{} deliveries match; nothing was changed", counted.count))
+}
+
+fn action(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Retry => "retry",
+        Verb::Cancel => "cancel",
+        Verb::Erase => "erase",
+    }
+}
+
+fn in_words(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Retry => "Retry",
+        Verb::Cancel => "Cancel",
+        Verb::Erase => "Erase the bodies of",
+    }
+}
+
+fn begun(client: &Client, output: &Output, text: &str) -> Result<(), Fault> {
+    let job: Job = client.read(text)?;
+    let does = if job.dry_run { "counts" } else { "runs" };
+    output.either(
+        || text.to_owned(),
+        || {
+            format!(
+                "{id}: {does} now\nduehook bulk get {id} shows how far it is, bulk stop {id} stops it",
+                id = job.id
+            )
+        },
+    )
+}
+
+/// A destination's work is being cancelled, and then it is deleted.
+pub(super) fn removing(client: &Client, output: &Output, name: &str, text: &str) -> Result<(), Fault> {
+    let job: Job = client.read(text)?;
+    output.either(
+        || text.to_owned(),
+        || format!("{name}: its work is being cancelled, then it is removed\nduehook bulk get {} shows how far it is", job.id),
+    )
+}
+
+async fn ls(client: &Client, output: &Output) -> Result<(), Fault> {
+    let request = client.request_with(Method::GET, &["v1", "bulk"], &[("limit", PAGE.to_owned())]);
+    let page: RawPage = client.read(&client.answer(request).await?.text)?;
+    if output.json {
+        return page.data.iter().try_for_each(|item| write(item.get()));
+    }
+    let mut shown =
+        table(&["id", "action", "state", "filter", "matched", "changed", "skipped", "begun", "by"]);
+    for item in &page.data {
+        shown.add_row(row(output, &client.read(item.get())?));
+    }
+    if shown.is_empty() { write("no jobs") } else { write(&printed(&shown)) }
+}
+
+fn row(output: &Output, job: &Job) -> Vec<Cell> {
+    vec![
+        Cell::new(&job.id),
+        Cell::new(action_in_words(job)),
+        word(&job.state),
+        Cell::new(filter_in_words(&job.filter)),
+        Cell::new(job.matched),
+        Cell::new(job.changed),
+        Cell::new(job.skipped),
+        Cell::new(output.when(job.created_at.as_deref())),
+        Cell::new(&job.by),
+    ]
+}
+
+fn show(client: &Client, output: &Output, text: &str) -> Result<(), Fault> {
+    if output.json {
+        return write(text);
+    }
+    let job: Job = client.read(text)?;
+    write(&sheet(vec![
+        ("id", job.id.clone()),
+        ("action", action_in_words(&job)),
+        ("filter", filter_in_words(&job.filter)),
+        ("rate", job.rate_per_second.map_or("-".into(), |rate| format!("{rate} a second"))),
+        ("state", job.state.clone()),
+        ("matched", job.matched.to_string()),
+        ("changed", job.changed.to_string()),
+        ("skipped", job.skipped.to_string()),
+        ("begun", output.at(job.created_at.as_deref())),
+        ("finished", output.at(job.finished_at.as_deref())),
+        ("by", job.by.clone()),
+    ]))
+}
+
+fn action_in_words(job: &Job) -> String {
+    match (&job.removes, job.dry_run) {
+        (Some(_), _) => "cancel, remove".to_owned(),
+        (None, true) => format!("{} (only counted)", job.action),
+        (None, false) => job.action.clone(),
+    }
+}
+
+/// `state=ready,delayed destination=shop-eu`.
+fn filter_in_words(filter: &Map<String, Value>) -> String {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let one = |(name, value): (&String, &Value)| match value.as_array() {
+        Some(list) => format!("{name}={}", list.iter().map(text).collect::<Vec<_>>().join(",")),
+        None => format!("{name}={}", text(value)),
+    };
+    filter.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_and_actions_in_words() {
+        let job = |text: &str| -> Job { serde_json::from_str(text).unwrap() };
+        let it = job(
+            r#"{"id":"job_1","action":"cancel","filter":{"state":["ready","leased"],"last_status":[429],"label":"a:b"},
+                "dry_run":true,"state":"running","matched":3}"#,
+        );
+        assert_eq!(filter_in_words(&it.filter), "label=a:b last_status=429 state=ready,leased");
+        assert_eq!(action_in_words(&it), "cancel (only counted)");
+        assert_eq!(action_in_words(&Job { removes: Some("shop".into()), ..it }), "cancel, remove");
+    }
+}
