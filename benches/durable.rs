@@ -67,11 +67,13 @@ fn limits() -> Limits {
         classes: ClassSettings::first(),
         reserve_permille: 300,
         tenant_weights: TenantWeights::default(),
+        tenant_quotas: duehook::engine::TenantQuotas::default(),
         retention: Retention {
             terminal: Millis::seconds(30 * 86_400),
             max_terminal: 10_000_000,
             delivered_payload: Millis(0),
             failed_payload: Millis::seconds(7 * 86_400),
+            audit: Millis(90 * 24 * 3_600_000),
         },
     }
 }

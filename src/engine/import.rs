@@ -12,6 +12,7 @@ use super::InStep;
 use super::command::{CommandError, Done};
 use crate::delivery::{Delivery, Source, State};
 use crate::model::destination::StateNote;
+use crate::model::Action;
 use crate::model::{ClassNo, DeliveryId, DestNo, Destination, Digest, Lane, Name, TenantNo};
 use crate::outcome::{Ending, GateMemory, Hold};
 use crate::store::{Before, Found, Identity, Place, StoreError, StoredDestination};
@@ -155,6 +156,11 @@ impl InStep<'_, '_> {
         }
         if known != Some(source.fence) && !dry_run {
             self.file.put_source(source)?;
+        }
+        if !dry_run {
+            let Identity { server, fence, .. } = source;
+            let detail = format!("server {:032x}, fence {fence}", u128::from_be_bytes(server));
+            self.note(Action::ImportBegin, None, detail)?;
         }
         Ok(Ok(Done::ImportBegun))
     }

@@ -58,6 +58,7 @@ pub enum Code {
     PayloadErased,
     QueueFull,
     DiskLow,
+    TenantQuota,
     Draining,
     ShuttingDown,
     FenceRequired,
@@ -134,6 +135,7 @@ impl Code {
             Code::PayloadErased => ("payload_erased", S::CONFLICT, "The body is no longer there"),
             Code::QueueFull => ("queue_full", S::SERVICE_UNAVAILABLE, "There is no room now"),
             Code::DiskLow => ("disk_low", S::INSUFFICIENT_STORAGE, "The disk is nearly full"),
+            Code::TenantQuota => ("tenant_quota", S::TOO_MANY_REQUESTS, "The tenant has used up its quota"),
             Code::Draining => ("draining", S::SERVICE_UNAVAILABLE, "Another server is to take over"),
             Code::FenceRequired => ("fence_required", S::CONFLICT, "The server was drained"),
             Code::NotDrained => ("not_drained", S::CONFLICT, "The server is not drained"),
@@ -311,6 +313,9 @@ impl From<Rejected> for Problem {
             Rejected::DiskLow { retry_after, .. } => {
                 Problem { retry_after: Some(retry_after), ..Problem::new(Code::DiskLow, detail) }
             }
+            Rejected::TenantRate { retry_after, .. } | Rejected::TenantFull { retry_after, .. } => {
+                Problem { retry_after: Some(retry_after), ..Problem::new(Code::TenantQuota, detail) }
+            }
             Rejected::Draining { retry_after } => {
                 Problem { retry_after: Some(retry_after), ..Problem::new(Code::Draining, detail) }
             }
@@ -329,6 +334,7 @@ fn remedy(why: &Rejected) -> &'static str {
         Rejected::ClassUnknown => "; there are urgent, routine and bulk, and those that are configured",
         Rejected::KeyReused { .. } => "; another event needs a key of its own",
         Rejected::Draining { .. } => "; nothing was stored, send it there",
+        Rejected::TenantRate { .. } | Rejected::TenantFull { .. } => "; nothing was stored, send it again later",
         Rejected::DiskLow { .. } => "; nothing was stored, send it again once there is room",
         Rejected::QueueFull { .. } | Rejected::Damaged => "",
     }
@@ -372,6 +378,10 @@ impl From<CommandError> for Problem {
             CommandError::TooManyDestinations => Code::TooManyDestinations,
             CommandError::TooManySecrets => Code::TooManySecrets,
             CommandError::Damaged => Code::Damaged,
+            CommandError::PolicyNeeded { policy, .. } => {
+                return Problem::field(format!("policy.{policy}"), detail);
+            }
+            CommandError::ClassesFull { class } => return Problem::field(format!("class.{class}"), detail),
             CommandError::StaleExport { .. } => return Problem::new(Code::StaleExport, detail).at("fence"),
             CommandError::Refused(Refused::Leased) => Code::Leased,
             CommandError::Refused(Refused::Terminal) => Code::Terminal,

@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 /// Records one page looks at: about a second of cold reads.
 pub(super) const PAGE_RECORDS: usize = 20_000;
 /// How often a page asks whether its time is over.
-const ASK_EVERY: usize = 256;
+pub(super) const ASK_EVERY: usize = 256;
 
 /// What a list asks for; empty and None match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl FromStr for Cursor {
 }
 
 impl Between {
-    fn holds(&self, time: Option<Timestamp>) -> bool {
+    pub(super) fn holds(&self, time: Option<Timestamp>) -> bool {
         if self.after.is_none() && self.before.is_none() {
             return true;
         }
@@ -155,7 +155,7 @@ impl Filter {
 }
 
 /// True when nothing is asked for, or `value` is among it.
-fn any<T: PartialEq>(asked: &[T], value: Option<&T>) -> bool {
+pub(super) fn any<T: PartialEq>(asked: &[T], value: Option<&T>) -> bool {
     asked.is_empty() || value.is_some_and(|value| asked.contains(value))
 }
 

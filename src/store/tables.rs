@@ -120,6 +120,9 @@ tables! {
     gates = "gates": u32 => &'static [u8];
     /// id → since when. There exactly while a delivery is quarantined or its record is damaged.
     quarantine = "quarantine": u128 => u64;
+    /// (time, number) → an entry of the audit log. Written in the commit that makes the change;
+    /// removed by retention, or when there are more than [`super::MAX_AUDIT_ROWS`].
+    audit = "audit": (u64, u64) => &'static [u8];
     /// A word of [`Meta`] → its value.
     meta = "meta": u8 => &'static [u8];
 }

@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 /// One write transaction, in the engine's words.
 pub(crate) struct Writing<'txn> {
     pub(super) tables: Tables<'txn>,
-    wrote: bool,
+    pub(super) wrote: bool,
 }
 
 /// What a look-up of a record found.

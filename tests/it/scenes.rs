@@ -173,6 +173,7 @@ impl Scene {
             max_terminal: self.max_terminal,
             delivered_payload: Millis(0),
             failed_payload: Millis(7 * 24 * HOUR),
+            audit: Millis(90 * 24 * 3_600_000),
         };
         let policies = BTreeMap::from([(name("default"), self.policy.clone())]);
         let limits = Limits {
@@ -183,6 +184,7 @@ impl Scene {
             classes: self.classes.clone(),
             reserve_permille: 300,
             tenant_weights: TenantWeights::default(),
+            tenant_quotas: duehook::engine::TenantQuotas::default(),
         };
         self.numbered += 1;
         let seed = Seed { run: self.numbered };

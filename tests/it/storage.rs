@@ -87,7 +87,7 @@ impl StorageBackend for Failing {
 fn limits() -> Limits {
     let day = Millis::seconds(86_400);
     let retention =
-        Retention { terminal: day, max_terminal: 1_000, delivered_payload: day, failed_payload: day };
+        Retention { terminal: day, max_terminal: 1_000, delivered_payload: day, failed_payload: day, audit: day };
     Limits {
         slots: 64,
         max_deliveries: 1_000,
@@ -95,6 +95,7 @@ fn limits() -> Limits {
         classes: ClassSettings::first(),
         reserve_permille: 0,
         tenant_weights: TenantWeights::default(),
+        tenant_quotas: duehook::engine::TenantQuotas::default(),
         retention,
     }
 }

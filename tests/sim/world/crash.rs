@@ -116,6 +116,7 @@ impl World {
             max_terminal: 1_000_000,
             delivered_payload: Millis(0),
             failed_payload: Millis::seconds(7 * 86_400),
+            audit: Millis(90 * 24 * 3_600_000),
         };
         Limits {
             slots: self.slots,
@@ -124,6 +125,7 @@ impl World {
             retention,
             classes: ClassSettings::first(),
             reserve_permille: 300,
+            tenant_quotas: duehook::engine::TenantQuotas::default(),
             tenant_weights: TenantWeights {
                 default: 1,
                 named: BTreeMap::from([(name("t1"), 3), (name("t2"), 10)]),
