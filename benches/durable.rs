@@ -126,7 +126,7 @@ impl<'a> Bench<'a> {
             keep_secrets: true,
             expect: Expect::Anything,
         };
-        let commands = (0..DESTINATIONS).map(put).collect();
+        let commands = (0..DESTINATIONS).map(put).map(Into::into).collect();
         self.engine.step(self.clock.now(), Batch { commands, ..Batch::default() }).unwrap();
     }
 

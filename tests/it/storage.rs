@@ -151,7 +151,7 @@ pub(crate) async fn held(handle: &Handle) {
         Order::PutDestination { name: name("shop"), settings, keep_secrets: true, expect: Expect::Anything };
     handle.command(put).await.unwrap().unwrap();
     let until = handle.now().plus(Millis::seconds(86_400));
-    handle.command(Order::Hold { name: name("shop"), until }).await.unwrap().unwrap();
+    handle.command(Order::Hold { name: name("shop"), until, reason: String::new() }).await.unwrap().unwrap();
 }
 
 async fn is_silent<T>(ask: impl Future<Output = T>) -> bool {

@@ -177,7 +177,7 @@ impl World {
         }
         Unanswered {
             posts: given.batch.accepts.clone(),
-            commands: given.batch.commands.clone(),
+            commands: given.batch.commands.iter().map(|order| order.what.clone()).collect(),
             reports: given.reports.len(),
             before: Some(self.before()),
         }
@@ -408,7 +408,7 @@ impl World {
         let when = self.rng.below(3);
         let quiet = when == 0;
         let before = quiet.then(|| self.before().rows);
-        let commands = given.batch.commands.clone();
+        let commands: Vec<Command> = given.batch.commands.iter().map(|order| order.what.clone()).collect();
         if when > 0 {
             let after = self.rng.below(60);
             self.disk.arm((when == 1).then_some(Fault::Stop { after }));
