@@ -138,7 +138,8 @@ fn build(path: &Path, size: Size) {
     engine.stop_claims();
     let began = Instant::now();
     for commands in destinations(size, clock.now().wall).chunks(1_000) {
-        let batch = Batch { commands: commands.iter().cloned().map(Into::into).collect(), ..Batch::default() };
+        let batch =
+            Batch { commands: commands.iter().cloned().map(Into::into).collect(), ..Batch::default() };
         let step = engine.step(clock.now(), batch).unwrap();
         assert!(step.commands.iter().all(Result::is_ok), "{:?}", step.commands.first());
     }

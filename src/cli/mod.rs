@@ -15,6 +15,7 @@ mod fault;
 mod files;
 mod hand_over;
 mod keys;
+mod listeners;
 mod log_switch;
 mod near;
 mod output;

@@ -9,8 +9,9 @@ use tokio::signal::unix::Signal;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
+use super::listeners::{self, Doors};
 use super::log_switch::LogSwitch;
-use super::serve::{self, Doors, ServeError};
+use super::serve::{self, ServeError};
 use crate::config::{self, ConfigError, Loaded, Settings, Sources, differences};
 use crate::engine::command::{Command, Configuration, OPERATOR, Order};
 use crate::http::admin::config::Reload;
@@ -112,9 +113,9 @@ impl Reloader {
 fn doors(settings: &Settings) -> Result<[Option<Limits>; 3], Problem> {
     let mut doors = [const { None }; 3];
     let tables = ["ingest", "admin", "metrics"];
-    for ((door, table), listener) in doors.iter_mut().zip(tables).zip(serve::all_listeners(settings)) {
+    for ((door, table), listener) in doors.iter_mut().zip(tables).zip(listeners::all_listeners(settings)) {
         let Some(listener) = listener else { continue };
-        let made = serve::door(settings, listener);
+        let made = listeners::door(settings, listener);
         *door = Some(made.map_err(|error| fault(&format!("{table}.tls_cert"), &error))?);
     }
     Ok(doors)
@@ -123,7 +124,7 @@ fn doors(settings: &Settings) -> Result<[Option<Limits>; 3], Problem> {
 /// What cannot change while the server runs is named, all of it at once.
 fn needs_restart(old: &Settings, new: &Settings) -> Result<(), Problem> {
     let listen = |settings: &Settings| {
-        serve::all_listeners(settings).map(|listener| listener.map(|it| it.listen.clone()))
+        listeners::all_listeners(settings).map(|listener| listener.map(|it| it.listen.clone()))
     };
     let ([ingest, admin, metrics], [ingest_now, admin_now, metrics_now]) = (listen(new), listen(old));
     let fixed = [
@@ -185,7 +186,11 @@ mod tests {
     fn a_refusal_names_its_key() {
         let check = |text: &str, field: &str| {
             let problem = refused(config::parse(text).unwrap_err());
-            assert_eq!(problem.errors.iter().map(|error| &*error.field).collect::<Vec<_>>(), [field], "{text}");
+            assert_eq!(
+                problem.errors.iter().map(|error| &*error.field).collect::<Vec<_>>(),
+                [field],
+                "{text}"
+            );
         };
         check("[send]\nslots = 0", "send.slots");
         check("[send]\nslot = 1", "send.slot");

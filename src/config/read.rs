@@ -205,9 +205,8 @@ fn retention(layers: &mut Layers, default: Retention) -> Result<Retention, Confi
         })?,
         delivered_payload: delivered.min(terminal),
         failed_payload: failed.min(terminal),
-        audit: layers.take(&["retention", "audit"], default.audit, |value| {
-            value.duration(DAY..=MAX_RETENTION)
-        })?,
+        audit: layers
+            .take(&["retention", "audit"], default.audit, |value| value.duration(DAY..=MAX_RETENTION))?,
     })
 }
 

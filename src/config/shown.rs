@@ -50,7 +50,8 @@ impl Shown {
 #[must_use]
 pub fn differences(before: &[Shown], after: &[Shown]) -> Vec<String> {
     let one_way = |some: &[Shown], others: &[Shown]| -> BTreeSet<String> {
-        let differs = |it: &&Shown| !others.iter().any(|other| other.key == it.key && other.value == it.value);
+        let differs =
+            |it: &&Shown| !others.iter().any(|other| other.key == it.key && other.value == it.value);
         some.iter().filter(differs).map(Shown::name).collect()
     };
     one_way(before, after).union(&one_way(after, before)).cloned().collect()

@@ -40,7 +40,10 @@ pub type BackedUp = (Copied, Millis);
 type Answer = Result<BackedUp, BackupError>;
 
 enum Order {
-    Copy { path: PathBuf, reply: oneshot::Sender<Answer> },
+    Copy {
+        path: PathBuf,
+        reply: oneshot::Sender<Answer>,
+    },
     /// Other snapshots from now on, or none.
     Follow(Option<Plan>),
 }

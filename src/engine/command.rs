@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::delivery::{Delivery, Lease, Refused};
+use crate::engine::Limits;
 use crate::engine::import::{Imported, Left, Page};
 use crate::engine::live::Live;
 use crate::engine::rank::{DestinationOrder, DestinationRow, Ranked, Span, TenantOrder, TenantRow};
-use crate::engine::Limits;
 use crate::model::secret::MAX_SECRETS;
 use crate::model::{Action, MAX_CLASSES};
 use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Lane, Name, NewDelivery, Secret};

@@ -21,6 +21,7 @@ pub mod explain;
 mod find;
 mod floor;
 pub mod import;
+mod limits;
 pub mod live;
 mod mint;
 mod open;
@@ -38,7 +39,6 @@ use std::sync::Arc;
 
 use crate::delivery::{Delivery, Lease};
 use crate::model::{DeliveryId, Name};
-use crate::policy::Policy;
 use crate::schedule::{Schedule, Slot, Survey};
 use crate::store::{Claims, Commit, DeliveryView, Store, StoreError, Writing};
 use crate::time::{Millis, Mono, Now};
@@ -56,6 +56,7 @@ use sweep::Sweeps;
 use watch::Watch;
 
 pub use crate::model::{ClassSettings, TenantQuotas, TenantWeights};
+pub use limits::{Limits, Retention};
 pub use open::Seed;
 
 /// A step with nothing to do commits this often, so that a stuck engine shows.
@@ -80,33 +81,6 @@ const CLOCK_SLACK: Millis = Millis(1_000);
 const CLOCK_STEP: Millis = Millis(600_000);
 /// How long it must stand.
 const CLOCK_PROOF: Millis = Millis(900_000);
-
-/// What the engine is set to; resolved once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    pub slots: u32,
-    /// Deliveries that have not ended.
-    pub max_deliveries: u64,
-    pub policies: BTreeMap<Name, Policy>,
-    /// At most [`crate::model::MAX_CLASSES`]; what has no number yet gets one in this order.
-    pub classes: Vec<ClassSettings>,
-    /// Thousandths of the slots that only first attempts may take.
-    pub reserve_permille: u32,
-    pub tenant_weights: TenantWeights,
-    pub tenant_quotas: TenantQuotas,
-    pub retention: Retention,
-}
-
-/// How long what has ended is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
-    pub terminal: Millis,
-    pub max_terminal: u64,
-    pub delivered_payload: Millis,
-    pub failed_payload: Millis,
-    /// Entries of the audit log.
-    pub audit: Millis,
-}
 
 /// The state machine of all deliveries of one file.
 pub struct Engine {

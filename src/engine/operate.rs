@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use super::audit::{differences, reasoned, standing};
 use super::command::{Command, CommandError, Done, Expect, StateVerb};
 use super::directory::Facts;
-use super::audit::{differences, reasoned, standing};
 use super::{InStep, MAX_DESTINATIONS, MAX_NUMBERS};
 use crate::delivery::{Delivery, Next, State};
+use crate::model::Action;
 use crate::model::destination::StateNote;
 use crate::model::secret::rotated;
-use crate::model::Action;
 use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Name, Secret, TenantNo};
 use crate::outcome::{Ending, Hold, HoldReason};
 use crate::schedule::GateMemory;
@@ -213,7 +213,11 @@ impl InStep<'_, '_> {
         })
     }
 
-    fn with_gate(&mut self, name: &Name, change: impl FnOnce(&mut Self, DestNo) -> Result<(), StoreError>) -> Answer {
+    fn with_gate(
+        &mut self,
+        name: &Name,
+        change: impl FnOnce(&mut Self, DestNo) -> Result<(), StoreError>,
+    ) -> Answer {
         let Some((no, _)) = self.core.directory.find(name) else {
             return Ok(Err(CommandError::DestinationUnknown));
         };

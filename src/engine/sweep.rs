@@ -142,7 +142,8 @@ impl Sweeps {
     /// When the next sweep is wanted; those that go by the wall clock wait until it is proven.
     pub(super) fn next(&self, now: Now, proven_at: Mono) -> Option<Mono> {
         let bodies = self.bodies.iter().filter_map(|bodies| bodies.next);
-        let next = [self.next_end, self.next_forget, self.next_audit].into_iter().flatten().chain(bodies).min()?;
+        let next =
+            [self.next_end, self.next_forget, self.next_audit].into_iter().flatten().chain(bodies).min()?;
         Some(now.mono_at(next).max(proven_at))
     }
 

@@ -334,7 +334,9 @@ fn remedy(why: &Rejected) -> &'static str {
         Rejected::ClassUnknown => "; there are urgent, routine and bulk, and those that are configured",
         Rejected::KeyReused { .. } => "; another event needs a key of its own",
         Rejected::Draining { .. } => "; nothing was stored, send it there",
-        Rejected::TenantRate { .. } | Rejected::TenantFull { .. } => "; nothing was stored, send it again later",
+        Rejected::TenantRate { .. } | Rejected::TenantFull { .. } => {
+            "; nothing was stored, send it again later"
+        }
         Rejected::DiskLow { .. } => "; nothing was stored, send it again once there is room",
         Rejected::QueueFull { .. } | Rejected::Damaged => "",
     }

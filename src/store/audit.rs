@@ -133,8 +133,12 @@ mod tests {
     #[test]
     fn a_page_is_what_was_asked_for_the_newest_first() {
         let store = store();
-        let all =
-            [entry(10, "a", Some("shop")), entry(20, "b", None), entry(20, "a", None), entry(30, "a", Some("x"))];
+        let all = [
+            entry(10, "a", Some("shop")),
+            entry(20, "b", None),
+            entry(20, "a", None),
+            entry(30, "a", Some("x")),
+        ];
         put(&store, &all, 9);
         let check = |filter: AuditFilter, want: &[u64]| {
             let file = store.reader().snapshot().unwrap();

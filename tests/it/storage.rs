@@ -86,8 +86,13 @@ impl StorageBackend for Failing {
 
 fn limits() -> Limits {
     let day = Millis::seconds(86_400);
-    let retention =
-        Retention { terminal: day, max_terminal: 1_000, delivered_payload: day, failed_payload: day, audit: day };
+    let retention = Retention {
+        terminal: day,
+        max_terminal: 1_000,
+        delivered_payload: day,
+        failed_payload: day,
+        audit: day,
+    };
     Limits {
         slots: 64,
         max_deliveries: 1_000,

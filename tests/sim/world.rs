@@ -326,7 +326,10 @@ impl World {
         if self.rng.percent(30) {
             let when = self.rng.below(self.busy);
             let until = Timestamp(START.0 + when + self.rng.below(60_000));
-            self.at(when, Event::Command(Command::Hold { name: destination_name(place), until, reason: String::new() }));
+            self.at(
+                when,
+                Event::Command(Command::Hold { name: destination_name(place), until, reason: String::new() }),
+            );
         }
         if self.rng.percent(30) {
             let when = self.rng.below(self.busy);

@@ -26,8 +26,7 @@ fn written(shown: &[Shown]) -> String {
 fn what_is_shown_is_what_is_in_force() {
     let check = |text: &str| {
         let settings = parse(text).unwrap();
-        let shown: Vec<Shown> =
-            of_text(text).into_iter().filter(|it| it.key[0] != "token").collect();
+        let shown: Vec<Shown> = of_text(text).into_iter().filter(|it| it.key[0] != "token").collect();
         let again = parse(&written(&shown)).unwrap_or_else(|error| panic!("{error}: {}", written(&shown)));
         assert_eq!(again, settings, "{text}");
     };
@@ -100,6 +99,10 @@ fn what_differs_is_named() {
     check("", "", &[]);
     check("[send]\nslots = 4096", "", &[]);
     check("", "[send]\nslots = 1\n[log]\nlevel = 'debug'", &["log.level", "send.slots"]);
-    check("[tenant.a]\nweight = 2", "", &["tenant.a.max_waiting", "tenant.a.quota_per_second", "tenant.a.weight"]);
+    check(
+        "[tenant.a]\nweight = 2",
+        "",
+        &["tenant.a.max_waiting", "tenant.a.quota_per_second", "tenant.a.weight"],
+    );
     check("", "[backup]\ndir = ''", &["backup.dir", "backup.every", "backup.keep"]);
 }

@@ -249,7 +249,8 @@ impl<'a> Work<'a> {
             let Line::Header(source) = read? else {
                 return Err(Problem::field("kind", "the first line of an export is its header"));
             };
-            order(self.app, self.caller, Command::BeginImport { source, dry_run: self.asked.dry_run }).await?;
+            order(self.app, self.caller, Command::BeginImport { source, dry_run: self.asked.dry_run })
+                .await?;
             self.begun = true;
             return Ok(Goes::On);
         }

@@ -10,7 +10,8 @@ impl Guarded {
     async fn log(&self, query: &str) -> Vec<(String, String, Value, String)> {
         let page = self.ask("read", "GET", &format!("/v1/audit?{query}"), &Value::Null).await.expect(200);
         let text = |it: &Value| it.as_str().unwrap().to_owned();
-        let row = |it: &Value| (text(&it["by"]), text(&it["action"]), it["object"].clone(), text(&it["detail"]));
+        let row =
+            |it: &Value| (text(&it["by"]), text(&it["action"]), it["object"].clone(), text(&it["detail"]));
         page["data"].as_array().unwrap().iter().map(row).collect()
     }
 
@@ -115,7 +116,8 @@ async fn the_log_is_for_those_who_may_see_all_of_it() {
     check("acme-admin", 403).await;
     check("read", 200).await;
     check("admin", 200).await;
-    let refused = it.ask("read", "GET", "/v1/audit?action=nothing&cursor=x&limit=0&who=1", &Value::Null).await;
+    let refused =
+        it.ask("read", "GET", "/v1/audit?action=nothing&cursor=x&limit=0&who=1", &Value::Null).await;
     refused.refused(422, "invalid", &["action", "cursor", "limit", "who"]);
 }
 
@@ -132,7 +134,10 @@ async fn the_log_on_the_command_line() {
     let table = ask(&[]);
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0], ["WHEN", "BY", "ACTION", "OBJECT", "DETAIL"]);
-    assert!(lines[1].ends_with(&["operator", "destination.pause", "shop", "was", "active:", "upgrade"]), "{table}");
+    assert!(
+        lines[1].ends_with(&["operator", "destination.pause", "shop", "was", "active:", "upgrade"]),
+        "{table}"
+    );
     assert_eq!(lines.len(), 3, "{table}");
     assert!(ask(&["--limit", "1"]).ends_with("there are more: --limit N or --all\n"));
     let one: Value = serde_json::from_str(ask(&["--action", "destination.create", "--json"]).trim()).unwrap();

@@ -41,7 +41,11 @@ async fn who_brings_too_much_is_told_when_to_come_back() {
         post("bank", &format!("k{n}")).await.expect(202);
     }
     let stored = it.ask("", "GET", "/v1/deliveries?tenant=acme&limit=1000", &Value::Null).await.expect(200);
-    assert_eq!(stored["data"].as_array().unwrap().len(), 20 - refused.len(), "nothing of a refusal is stored");
+    assert_eq!(
+        stored["data"].as_array().unwrap().len(),
+        20 - refused.len(),
+        "nothing of a refusal is stored"
+    );
     let metrics = it.ask("", "GET", "/metrics", &Value::Null).await.text;
     let line = format!("duehook_ingest_total{{result=\"tenant_quota\"}} {}", refused.len());
     assert!(metrics.contains(&line), "{metrics}");

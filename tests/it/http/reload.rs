@@ -65,7 +65,10 @@ async fn what_is_in_force_is_shown_with_its_origin() {
     check("ingest", "min_free_disk", "1MiB".into(), "environment, DUEHOOK_INGEST__MIN_FREE_DISK").await;
     let all = live.it.ask("", "GET", "/v1/config", &Value::Null).await.expect(200);
     assert_eq!(all["policy"]["default"]["jitter"]["value"], "half");
-    assert_eq!((&all["token"][0]["id"]["value"], &all["token"][0]["sha256"]["value"]), (&"ingest".into(), &"***".into()));
+    assert_eq!(
+        (&all["token"][0]["id"]["value"], &all["token"][0]["sha256"]["value"]),
+        (&"ingest".into(), &"***".into())
+    );
     let run = duehook(&["--admin", &live.it.server.admin, "config", "show", "--set"], &[], b"");
     let row = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let lines: Vec<String> = run.stdout.lines().map(row).collect();
@@ -124,11 +127,16 @@ async fn what_is_read_again_takes_effect_at_once() {
     let log = it.ask("", "GET", "/v1/audit?action=config.reload", &Value::Null).await.expect(200);
     assert_eq!(log["data"].as_array().unwrap().len(), 1);
     assert_eq!(log["data"][0]["by"], "token:admin");
-    assert!(log["data"][0]["detail"].as_str().unwrap().starts_with("changed admin.allowed_hosts, admin.auth"));
+    assert!(
+        log["data"][0]["detail"].as_str().unwrap().starts_with("changed admin.allowed_hosts, admin.auth")
+    );
     // And back: the token is asked for again, and nothing else differs from the start.
     it.ask("", "DELETE", &format!("{shop}?x"), &Value::Null).await.refused(422, "invalid", &["x"]);
     live.reload("", more).await.expect(200);
-    assert_eq!(live.reload("", &format!("{more}\n[backup]\ndir = \"\"")).await.expect(200)["changed"][0], "backup.dir");
+    assert_eq!(
+        live.reload("", &format!("{more}\n[backup]\ndir = \"\"")).await.expect(200)["changed"][0],
+        "backup.dir"
+    );
     live.reload("", &more.replace("none", "token")).await.expect(200);
     assert_eq!(it.status("", "GET", "/v1/stats").await.0, 401);
     assert_eq!(it.status("read", "GET", "/v1/stats").await.0, 200);
@@ -157,14 +165,21 @@ async fn c195_what_is_refused_changes_nothing() {
     check("", &["policy.slow"]).await;
     let classes: String = (0..6).map(|n| format!("[class.c{n}]\n")).collect();
     check(&format!("{classes}[policy.slow]"), &["class"]).await;
-    check("[admin]\ntls_cert = \"/nowhere/a.pem\"\ntls_key = \"/nowhere/k.pem\"\n[policy.slow]", &["admin.tls_cert"])
-        .await;
+    check(
+        "[admin]\ntls_cert = \"/nowhere/a.pem\"\ntls_key = \"/nowhere/k.pem\"\n[policy.slow]",
+        &["admin.tls_cert"],
+    )
+    .await;
     live.reload("", "[policy.slow]\n[send]\nslots = 7\nca_file = \"/nowhere\"").await.refused(
         422,
         "invalid",
         &["send.ca_file"],
     );
-    live.reload("", "[policy.slow]\n[send]\nslots = 1000000000").await.refused(422, "invalid", &["send.slots"]);
+    live.reload("", "[policy.slow]\n[send]\nslots = 1000000000").await.refused(
+        422,
+        "invalid",
+        &["send.slots"],
+    );
     live.reload("", "[policy.slow]\n[send]\nslots = 7").await.expect(200);
     assert!(live.succeeded().await);
     assert_eq!(live.slots().await, 7);
@@ -210,7 +225,8 @@ async fn certificates_are_read_again() {
     let live = Live::start("");
     let plain = format!("{}/v1/stats", live.it.server.admin);
     let secure = plain.replace("http://", "https://");
-    let works = async |client: &Client, url: &str| client.get(url).send().await.is_ok_and(|it| it.status() == 200);
+    let works =
+        async |client: &Client, url: &str| client.get(url).send().await.is_ok_and(|it| it.status() == 200);
     let first = renew();
     live.reload("", &with).await.expect(200);
     assert!(works(&first, &secure).await);

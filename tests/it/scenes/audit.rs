@@ -76,7 +76,12 @@ fn every_change_of_a_destination_is_noted_and_no_other() {
     let until = Timestamp(NOON + HOUR);
     let hold = Command::Hold { name: it(), until, reason: "they asked".to_owned() };
     scene.noted(hold, Action::DestinationHold, d0, "until 2026-01-15T13:00:00.000Z: they asked");
-    scene.noted(Command::Release { name: it() }, Action::DestinationRelease, d0, "was held until 2026-01-15T13");
+    scene.noted(
+        Command::Release { name: it() },
+        Action::DestinationRelease,
+        d0,
+        "was held until 2026-01-15T13",
+    );
     scene.unnoted(Command::Release { name: it() });
     let secret = Secret::symmetric(&[7; 32]).expect("a secret");
     let rotate = Command::RotateSecret { name: it(), secret, overlap: Millis(HOUR) };
@@ -109,7 +114,12 @@ fn the_earlier_end_stays_in_the_log() {
     let late = |new: &mut NewDelivery| new.not_before = Some(Timestamp(NOON + HOUR));
     let waits = scene.post(0, late).expect("taken").delivery.delivery.id;
     let cancel = Command::Cancel { id: waits };
-    scene.noted(cancel.clone(), Action::DeliveryCancel, Some(&waits.to_string()), "was waiting, due 2026-01-15T13");
+    scene.noted(
+        cancel.clone(),
+        Action::DeliveryCancel,
+        Some(&waits.to_string()),
+        "was waiting, due 2026-01-15T13",
+    );
     scene.unnoted(cancel);
 }
 
@@ -121,8 +131,10 @@ fn orders_to_the_whole_server_are_noted() {
             let order = Order { by: "uid:1000".into(), what };
             scene.step(Batch { claims: vec![order], ..Batch::default() });
         });
-        let got: Vec<_> =
-            entries.iter().map(|(by, action, object, says)| (&**by, *action, object.clone(), &**says)).collect();
+        let got: Vec<_> = entries
+            .iter()
+            .map(|(by, action, object, says)| (&**by, *action, object.clone(), &**says))
+            .collect();
         let want: Vec<_> = want.into_iter().map(|(action, says)| ("uid:1000", action, None, says)).collect();
         assert_eq!(got, want, "{what:?}");
     };
@@ -147,11 +159,7 @@ fn a_crash_keeps_change_and_entry_together() {
         scene.disk.watch(true);
         scene.disk.arm(Some(Fault::Stop { after: writes }));
         let now = scene.now();
-        let pause = Command::SetState {
-            name: destination(0),
-            verb: StateVerb::Pause,
-            reason: String::new(),
-        };
+        let pause = Command::SetState { name: destination(0), verb: StateVerb::Pause, reason: String::new() };
         let batch = Batch { commands: vec![pause.into()], ..Batch::default() };
         let told = scene.engine.as_mut().expect("it is open").step(now, batch).is_ok();
         if writes % 2 == 1 {

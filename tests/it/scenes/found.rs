@@ -87,8 +87,10 @@ fn interrupted_work_that_waits_for_a_slot_does_not_hold_back_what_is_due() {
         _ => Some((answered(200, None), 14 * SECOND)),
     };
     let mut scene = Scene::new(Setting { destinations: 2, ..Setting::default() }, script);
-    let state = |place: u32, verb: StateVerb| {
-        Command::SetState { name: destination(place), verb, reason: String::new() }
+    let state = |place: u32, verb: StateVerb| Command::SetState {
+        name: destination(place),
+        verb,
+        reason: String::new(),
     };
     for place in 0..2 {
         scene.deliver(place);
