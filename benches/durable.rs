@@ -67,11 +67,13 @@ fn limits() -> Limits {
         classes: ClassSettings::first(),
         reserve_permille: 300,
         tenant_weights: TenantWeights::default(),
+        tenant_quotas: duehook::engine::TenantQuotas::default(),
         retention: Retention {
             terminal: Millis::seconds(30 * 86_400),
             max_terminal: 10_000_000,
             delivered_payload: Millis(0),
             failed_payload: Millis::seconds(7 * 86_400),
+            audit: Millis(90 * 24 * 3_600_000),
         },
     }
 }
@@ -124,7 +126,7 @@ impl<'a> Bench<'a> {
             keep_secrets: true,
             expect: Expect::Anything,
         };
-        let commands = (0..DESTINATIONS).map(put).collect();
+        let commands = (0..DESTINATIONS).map(put).map(Into::into).collect();
         self.engine.step(self.clock.now(), Batch { commands, ..Batch::default() }).unwrap();
     }
 

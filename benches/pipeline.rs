@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use duehook::config::{Auth, Settings};
+use duehook::config::Settings;
 use duehook::driver::clock::Clock;
 use duehook::driver::{self, Custody};
 use duehook::engine::{Engine, Limits, Retention, Seed};
@@ -287,7 +287,7 @@ async fn serve(data: &Path, retention: bool) -> (String, String, driver::Driver)
     let (driver, handle) = driver::start(engine, sender, custody, clock, &handle);
     let app = App::new(handle, &settings, Build { version: "bench", commit: "bench", format: 1 });
     let mut addresses = Vec::new();
-    for router in [http::ingest_router(Arc::clone(&app), Auth::None), http::admin_router(app, Auth::None)] {
+    for router in [http::ingest_router(Arc::clone(&app)), http::admin_router(app)] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         addresses.push(format!("http://{}", listener.local_addr().unwrap()));
         let limits = http::Limits::new(1_024, vec![]);
@@ -305,11 +305,13 @@ fn limits(settings: &Settings, retention: bool) -> Limits {
         classes: settings.classes.clone(),
         reserve_permille: settings.reserve_permille,
         tenant_weights: settings.tenant_weights.clone(),
+        tenant_quotas: settings.tenant_quotas.clone(),
         retention: Retention {
             terminal: if retention { Millis(1_000) } else { kept.terminal },
             max_terminal: kept.max_terminal,
             delivered_payload: kept.delivered_payload,
             failed_payload: kept.failed_payload,
+            audit: kept.audit,
         },
     }
 }

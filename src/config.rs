@@ -8,6 +8,7 @@ mod access;
 mod error;
 mod layers;
 mod read;
+mod shown;
 mod value;
 
 use std::collections::BTreeMap;
@@ -17,12 +18,13 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 
 use crate::model::class::RESERVE_DEFAULT_PERMILLE;
-use crate::model::{self, ClassSettings, Name, TenantWeights};
+use crate::model::{self, ClassSettings, Name, TenantQuotas, TenantWeights};
 use crate::policy::Policy;
 use crate::time::Millis;
 
 pub use access::{Auth, Listen, Listener, Scope, TlsFiles, Token};
 pub use error::{ConfigError, Origin};
+pub use shown::{Shown, differences};
 
 /// Every setting, resolved once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,7 @@ pub struct Settings {
     /// Thousandths of the slots that only first attempts may take.
     pub reserve_permille: u32,
     pub tenant_weights: TenantWeights,
+    pub tenant_quotas: TenantQuotas,
     pub retention: Retention,
     /// None: no rolling snapshots.
     pub backup: Option<Backup>,
@@ -123,6 +126,8 @@ pub struct Retention {
     /// Never over `terminal`, like `failed_payload`: no body outlives its record.
     pub delivered_payload: Millis,
     pub failed_payload: Millis,
+    /// Entries of the audit log.
+    pub audit: Millis,
 }
 
 /// Where settings come from, most telling first.
@@ -164,7 +169,25 @@ pub fn environment() -> Environment {
 /// The first key that cannot be read, is unknown, is not supported by this version or has a
 /// value that is not allowed.
 pub fn load(sources: &Sources) -> Result<Settings, ConfigError> {
-    read::settings(layers::Layers::gather(sources)?)
+    loaded(sources).map(|loaded| loaded.settings)
+}
+
+/// Every setting, and how each is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    pub settings: Settings,
+    /// In the order of the tables of the example file.
+    pub shown: Vec<Shown>,
+}
+
+/// The same with where each value comes from.
+///
+/// # Errors
+/// As [`load`].
+pub fn loaded(sources: &Sources) -> Result<Loaded, ConfigError> {
+    let (settings, origins) = read::settings(layers::Layers::gather(sources)?)?;
+    let shown = shown::all(&settings, &origins);
+    Ok(Loaded { settings, shown })
 }
 
 /// Resolves every setting from the text of a file alone.
@@ -172,7 +195,7 @@ pub fn load(sources: &Sources) -> Result<Settings, ConfigError> {
 /// # Errors
 /// As [`load`].
 pub fn parse(text: &str) -> Result<Settings, ConfigError> {
-    read::settings(layers::Layers::of_text(text)?)
+    read::settings(layers::Layers::of_text(text)?).map(|(settings, _)| settings)
 }
 
 impl Default for Settings {
@@ -193,6 +216,7 @@ impl Default for Settings {
             classes: ClassSettings::first(),
             reserve_permille: RESERVE_DEFAULT_PERMILLE,
             tenant_weights: TenantWeights::default(),
+            tenant_quotas: TenantQuotas::default(),
             retention: Retention::default(),
             backup: Some(Backup::default()),
             tokens: Vec::new(),
@@ -249,6 +273,7 @@ impl Default for Retention {
             max_terminal: 10_000_000,
             delivered_payload: Millis(0),
             failed_payload: Millis::seconds(7 * DAY),
+            audit: Millis::seconds(90 * DAY),
         }
     }
 }

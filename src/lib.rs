@@ -128,6 +128,14 @@
 //!   be used up after a start: at most a second is lost, and no burst is given twice.
 //! - **A destination that was known begins with four requests after a start**, or after a step of
 //!   the clock that makes much due at once: a restart is no reason to ask a thousand receivers twice.
+//! - **Settings that can be refused are tried before any takes effect**, the engine last: its commit is the
+//!   point of no return, and has the entry of the audit log. `host_id` needs a restart too, since it
+//!   says who served the file.
+//! - **A tenant has half of what the server holds** unless it is given more, its own attempts in flight not
+//!   counted; after a start what waits is counted first, and until then a quota is a lower bound.
+//! - **What is ordered and changes nothing leaves no entry**: the audit log says what was done. What is not
+//!   the engine's to do (a backup, a hold of commits) has its entry before it is begun.
+//! - **A class window that changes begins its histograms anew**: their buckets would be others.
 //! - **A request that does not fit is refused whole**, but for items that repeat what is stored.
 //! - **The runtime is woken once a step** with all replies and sends, and the engine only while it
 //!   waits: a wake-up from outside is a system call, and one a report cost a quarter of the rate.

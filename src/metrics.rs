@@ -24,6 +24,8 @@ pub struct Scrape {
     pub live: Live,
     /// Deliveries that were not taken, by code: every code that there is.
     pub refusals: Vec<(&'static str, u64)>,
+    /// The settings could be read when they were read last.
+    pub reloaded: bool,
     /// How long steps with a commit took, and what they carried.
     pub commit_seconds: Histogram,
     pub commit_operations: Histogram,
@@ -114,14 +116,17 @@ impl Scrape {
         families.histograms("duehook_commit_operations", "what one commit carried", None, &rows)
     }
 
-    /// What is read for long, and when it was last copied.
+    /// What is read for long, when it was last copied, and whether the settings could be read.
     fn copies(&self, families: &mut Families<'_>) -> Encoded {
         let oldest = self.oldest_read.0 as f64 / 1_000.0;
         let help = "age of the oldest read transaction: what is freed meanwhile stays in the file";
         families.gauge("duehook_store_oldest_read", help, Some(Unit::Seconds), oldest)?;
         let last = self.last_backup.map_or(0.0, |at| at.0 as f64 / 1_000.0);
         let help = "when the newest backup was finished; 0 if there is none";
-        families.gauge("duehook_backup_last_success_timestamp_seconds", help, None, last)
+        families.gauge("duehook_backup_last_success_timestamp_seconds", help, None, last)?;
+        let help = "1 unless the settings were refused when they were to be read again";
+        let reloaded = f64::from(u8::from(self.reloaded));
+        families.gauge("duehook_config_last_reload_successful", help, None, reloaded)
     }
 
     fn classes(&self, families: &mut Families<'_>) -> Encoded {

@@ -3,10 +3,12 @@
 //! Everything here is checked when it is made, so that the rest of the program never meets
 //! an invalid value. Nothing here does I/O or reads a clock.
 
+pub mod audit;
 pub mod class;
 pub mod destination;
 pub mod header;
 pub mod job;
+pub mod quota;
 pub mod secret;
 
 use std::fmt;
@@ -17,10 +19,12 @@ use bytes::Bytes;
 
 use crate::time::{Millis, Timestamp};
 
+pub use audit::{Action, AuditEntry, AuditKey};
 pub use class::{ClassSettings, TenantWeights};
 pub use destination::{Destination, DestinationState, HoldScope, Rate};
 pub use header::Header;
 pub use job::{BulkAction, JobId, JobState};
+pub use quota::{Quota, TenantQuotas};
 pub use secret::{Certificates, ClientCertificate, LiveSecret, Secret};
 
 /// A body may be this long unless the operator sets less or more.

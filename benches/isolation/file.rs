@@ -105,11 +105,13 @@ fn limits() -> Limits {
         classes: ClassSettings::first(),
         reserve_permille: 300,
         tenant_weights: TenantWeights::default(),
+        tenant_quotas: duehook::engine::TenantQuotas::default(),
         retention: Retention {
             terminal: Millis::seconds(30 * 86_400),
             max_terminal: 10_000_000,
             delivered_payload: Millis(0),
             failed_payload: Millis::seconds(7 * 86_400),
+            audit: Millis(90 * 24 * 3_600_000),
         },
     }
 }
@@ -136,7 +138,8 @@ fn build(path: &Path, size: Size) {
     engine.stop_claims();
     let began = Instant::now();
     for commands in destinations(size, clock.now().wall).chunks(1_000) {
-        let batch = Batch { commands: commands.to_vec(), ..Batch::default() };
+        let batch =
+            Batch { commands: commands.iter().cloned().map(Into::into).collect(), ..Batch::default() };
         let step = engine.step(clock.now(), batch).unwrap();
         assert!(step.commands.iter().all(Result::is_ok), "{:?}", step.commands.first());
     }
@@ -173,7 +176,7 @@ fn destinations(size: Size, now: Timestamp) -> Vec<Command> {
     all.extend((0..size.destinations).map(|no| put(destination(no), no % size.tenants)));
     all.push(put(name(VICTIM), size.tenants));
     let held = (0..size.destinations).step_by(2);
-    all.extend(held.map(|no| Command::Hold { name: destination(no), until }));
+    all.extend(held.map(|no| Command::Hold { name: destination(no), until, reason: String::new() }));
     all
 }
 

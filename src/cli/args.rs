@@ -4,6 +4,7 @@ pub(super) mod bulk;
 pub(super) mod dest;
 pub(super) mod drill;
 pub(super) mod files;
+pub(super) mod settings;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -119,6 +120,13 @@ pub(super) enum Ask {
                       duehook stats --tenants --limit 10"
     )]
     Stats(Stats),
+    /// Show who changed what, the newest first
+    #[command(after_help = "Examples:\n  duehook audit --object shop-eu\n  \
+                            duehook audit --by token:shop --after 2026-01-15T00:00:00Z --all --json")]
+    Audit(settings::Audit),
+    /// Show the settings of a running server and where each comes from, or have them read again
+    #[command(after_help = "Examples:\n  duehook config show\n  duehook config reload")]
+    Config(settings::Config),
     /// Write a verified copy of the data file while the server runs
     #[command(after_help = "Example:\n  duehook backup /mnt/backups/before-upgrade.redb")]
     Backup(files::Backup),

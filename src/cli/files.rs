@@ -31,7 +31,7 @@ fn document(file: &Path, it: &Verified) -> serde_json::Value {
         "step": it.step, "last_commit_at": it.at.to_string(), "backup_at": it.backup_at.map(|at| at.to_string()),
         "bytes": it.bytes, "deliveries": found.deliveries, "waiting": found.waiting, "leased": found.leased,
         "terminal": found.terminal, "quarantined": found.quarantined, "destinations": found.destinations,
-        "attempts": found.attempts, "payload_bytes": found.body_bytes, "wrong": found.wrong,
+        "attempts": found.attempts, "audit": found.audit, "payload_bytes": found.body_bytes, "wrong": found.wrong,
         "damaged": found.damaged,
         "problems": found.problems,
     })

@@ -6,17 +6,22 @@
 //! work would be lost.
 
 mod args;
+mod audit;
 mod bulk;
 mod client;
+mod config_view;
 mod deliveries;
 mod destinations;
 mod fault;
 mod files;
 mod hand_over;
 mod keys;
+mod listeners;
+mod log_switch;
 mod near;
 mod output;
 mod progress;
+mod reload;
 mod send;
 pub mod serve;
 mod server;
@@ -70,7 +75,11 @@ fn carry_out(global: &Global, command: Command) -> Result<ExitCode, Fault> {
     let environment = config::environment();
     let output = Output::new(global.json, global.yes);
     match command {
-        Command::Serve(files) => Ok(serve::run(settings(files, environment)?)),
+        Command::Serve(files) => {
+            let sources = sources(files, environment);
+            let loaded = config::loaded(&sources).map_err(Fault::Config)?;
+            Ok(serve::run(sources, loaded))
+        }
         Command::CheckConfig(files) => {
             check_config(&output, &settings(files, environment)?).map(|()| ExitCode::SUCCESS)
         }
@@ -103,6 +112,8 @@ async fn ask(client: &Client, output: &Output, question: Ask) -> Result<(), Faul
         Ask::Bulk(bulk) => bulk::run(client, output, bulk.command).await,
         Ask::Dest(dest) => destinations::run(client, output, dest.command).await,
         Ask::Stats(stats) => stats::run(client, output, stats).await,
+        Ask::Audit(asked) => audit::list(client, output, &asked).await,
+        Ask::Config(config) => config_view::run(client, output, &config.command).await,
         Ask::Backup(backup) => server::backup(client, output, &backup.path).await,
         Ask::Claims(claims) => server::claims(client, output, &claims.command).await,
         Ask::Drain(drain) => hand_over::drain(client, output, drain.wait).await,
@@ -119,8 +130,12 @@ fn in_runtime<T>(work: impl Future<Output = T>) -> Result<T, Fault> {
 }
 
 fn settings(files: Files, environment: Environment) -> Result<Settings, Fault> {
+    config::load(&sources(files, environment)).map_err(Fault::Config)
+}
+
+fn sources(files: Files, environment: Environment) -> Sources {
     let Files { config, data, region } = files;
-    config::load(&Sources { region, data, config, environment }).map_err(Fault::Config)
+    Sources { region, data, config, environment }
 }
 
 fn check_config(output: &Output, settings: &Settings) -> Result<(), Fault> {

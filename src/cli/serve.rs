@@ -3,23 +3,23 @@
 mod first;
 
 use std::future::pending;
-use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::listeners::{Addresses, bind_all, listen};
+use super::log_switch::LogSwitch;
+use super::reload::Reloader;
 use super::supervisor;
-use crate::config::{Auth, Listen, Listener, LogFormat, Settings};
+use crate::config::{Auth, Listen, Listener, Loaded, Settings, Sources};
 use crate::driver::backup::Plan;
 use crate::driver::clock::Clock;
 use crate::driver::{self, Custody, Driver, Handle};
 use crate::engine::{Engine, Limits, Retention, Seed};
-use crate::http::socket::{Certificate, Socket};
-use crate::http::{self, App, Build};
+use crate::http::{App, Build};
 use crate::sender::{self, Sender, egress};
 use crate::store::{self, Claims, Disk, OpenError, Opening, Owner};
 use crate::time::Millis;
@@ -33,12 +33,21 @@ const CONFIG: u8 = 78;
 /// What helps when an address is taken.
 const LISTEN_HINT: &str = "set another with DUEHOOK_INGEST__LISTEN or DUEHOOK_ADMIN__LISTEN, or listen in the \
                            config file's tables [ingest] and [admin]";
+/// What this program is.
+const BUILD: Build = Build {
+    version: env!("CARGO_PKG_VERSION"),
+    commit: match option_env!("DUEHOOK_COMMIT") {
+        Some(commit) => commit,
+        None => "unknown",
+    },
+    format: store::open::FORMAT,
+};
 /// Slots need descriptors, and so does everything else.
 const SLOTS_SHARE: u64 = 4;
 
 /// Why a server does not serve.
 #[derive(Debug, thiserror::Error)]
-enum ServeError {
+pub(super) enum ServeError {
     #[error("cannot open the data file: {0}")]
     Open(#[from] OpenError),
     #[error("the store failed: {0}")]
@@ -70,11 +79,11 @@ impl ServeError {
 
 /// Serves until it is told to stop; the exit code is API.md's.
 #[must_use]
-pub fn run(settings: Settings) -> ExitCode {
-    log(&settings);
+pub fn run(sources: Sources, loaded: Loaded) -> ExitCode {
+    let log = LogSwitch::install(&loaded.settings.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let served = runtime.map_err(ServeError::System).and_then(|runtime| {
-        let served = runtime.block_on(serve(&settings));
+        let served = runtime.block_on(serve(sources, loaded, log));
         runtime.shutdown_background();
         served
     });
@@ -88,25 +97,11 @@ pub fn run(settings: Settings) -> ExitCode {
     }
 }
 
-fn log(settings: &Settings) {
-    let json = match settings.log.format {
-        LogFormat::Auto => !std::io::stderr().is_terminal(),
-        LogFormat::Text => false,
-        LogFormat::Json => true,
-    };
-    let level = tracing_subscriber::EnvFilter::new(&settings.log.level);
-    // A log that cannot be written (its disk is full) must not end the process in a panic: what
-    // ends it is told by its exit code.
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(level)
-        .with_writer(std::io::stderr)
-        .log_internal_errors(false);
-    if json { lines.json().init() } else { lines.init() }
-}
-
-async fn serve(settings: &Settings) -> Result<(), ServeError> {
+async fn serve(sources: Sources, loaded: Loaded, log: LogSwitch) -> Result<(), ServeError> {
+    let settings = &loaded.settings;
     let mut signals = Signals::new()?;
-    check_slots(settings.send.slots, raise_descriptors()?)?;
+    let descriptors = raise_descriptors()?;
+    check_slots(settings.send.slots, descriptors)?;
     let clock = Clock::start();
     // Whatever else can fail does so before the file is opened: a start that fails after it
     // would look like a crash to the next one.
@@ -117,14 +112,20 @@ async fn serve(settings: &Settings) -> Result<(), ServeError> {
     drop(opening);
     let (stop, stopping) = watch::channel(());
     let mut listeners = JoinSet::new();
-    let addresses = listen(settings, sockets, &handle, &mut listeners, &stopping)?;
+    let app = App::new(handle.clone(), settings, BUILD);
+    let (addresses, limits) = listen(settings, sockets, &app, &mut listeners, &stopping)?;
     announce(settings, addresses);
+    let (patience, patient) = watch::channel(settings.shutdown_timeout);
+    let mut reloading = JoinSet::new();
+    let reloader = Reloader { sources, loaded, app, limits, log, descriptors, patience };
+    reloading.spawn(reloader.run(signal(SignalKind::hangup())?));
     let claims = handle.live().claims;
     if claims != Claims::Running {
         tracing::warn!(why = claims.detail(), "nothing is sent");
     }
     let living = supervisor::ready(handle);
-    let ended = finish(driver, settings, &mut signals, stop, listeners).await;
+    let ended = finish(driver, &patient, &mut signals, stop, listeners).await;
+    drop(reloading);
     drop(living);
     ended
 }
@@ -152,7 +153,7 @@ fn open(settings: &Settings, sender: Sender, clock: &Clock) -> Result<(Driver, H
 }
 
 /// Snapshots go beside the data file, unless their folder has a place of its own.
-fn plan(settings: &Settings) -> Option<Plan> {
+pub(super) fn plan(settings: &Settings) -> Option<Plan> {
     let set = settings.backup.as_ref()?;
     let folder = settings.data.parent().unwrap_or(std::path::Path::new(""));
     Some(Plan { dir: folder.join(&set.dir), every: set.every, keep: set.keep })
@@ -184,7 +185,7 @@ fn random<const N: usize>() -> Result<[u8; N], ServeError> {
     Ok(bytes)
 }
 
-fn limits(settings: &Settings) -> Limits {
+pub(super) fn limits(settings: &Settings) -> Limits {
     let kept = &settings.retention;
     Limits {
         slots: settings.send.slots,
@@ -193,16 +194,18 @@ fn limits(settings: &Settings) -> Limits {
         classes: settings.classes.clone(),
         reserve_permille: settings.reserve_permille,
         tenant_weights: settings.tenant_weights.clone(),
+        tenant_quotas: settings.tenant_quotas.clone(),
         retention: Retention {
             terminal: kept.terminal,
             max_terminal: kept.max_terminal,
             delivered_payload: kept.delivered_payload,
             failed_payload: kept.failed_payload,
+            audit: kept.audit,
         },
     }
 }
 
-fn sender(settings: &Settings) -> Result<Sender, ServeError> {
+pub(super) fn sender(settings: &Settings) -> Result<Sender, ServeError> {
     let set = &settings.send;
     let (allow_http, ports, allow_cidrs) = (set.allow_http, set.ports.clone(), set.allow_cidrs.clone());
     let read = |path: &std::path::PathBuf| {
@@ -228,7 +231,7 @@ pub(super) fn raise_descriptors() -> std::io::Result<u64> {
 }
 
 /// Slots beyond a quarter of the descriptors there can be are refused.
-fn check_slots(slots: u32, most: u64) -> Result<(), ServeError> {
+pub(super) fn check_slots(slots: u32, most: u64) -> Result<(), ServeError> {
     if u64::from(slots) > most / SLOTS_SHARE {
         let says = format!(
             "send.slots {slots} needs {} descriptors, the limit is {most}: lower it, or raise LimitNOFILE",
@@ -237,76 +240,6 @@ fn check_slots(slots: u32, most: u64) -> Result<(), ServeError> {
         return Err(ServeError::Config(says));
     }
     Ok(())
-}
-
-/// Where everything listens: ingest, admin, and metrics if they have their own.
-type Addresses = [Option<String>; 3];
-/// The same, bound and not served yet.
-type Sockets = [Option<Socket>; 3];
-
-async fn bind_all(settings: &Settings) -> Result<Sockets, ServeError> {
-    let ingest = bind(&settings.ingest.listener).await?;
-    let admin = bind(&settings.admin).await?;
-    let metrics = match &settings.metrics {
-        Some(listener) => Some(bind(listener).await?),
-        None => None,
-    };
-    Ok([Some(ingest), Some(admin), metrics])
-}
-
-fn listen(
-    settings: &Settings,
-    sockets: Sockets,
-    handle: &Handle,
-    listeners: &mut JoinSet<()>,
-    stopping: &watch::Receiver<()>,
-) -> Result<Addresses, ServeError> {
-    let build = Build {
-        version: env!("CARGO_PKG_VERSION"),
-        commit: option_env!("DUEHOOK_COMMIT").unwrap_or("unknown"),
-        format: store::open::FORMAT,
-    };
-    let app = App::new(handle.clone(), settings, build);
-    let (taking, admin, metrics) = (&settings.ingest.listener, &settings.admin, settings.metrics.as_ref());
-    let ingest = (Some(taking), http::ingest_router(Arc::clone(&app), taking.auth));
-    let admin = (Some(admin), http::admin_router(Arc::clone(&app), admin.auth));
-    let asked = metrics.map_or(Auth::None, |metrics| metrics.auth);
-    let metrics = (metrics, http::metrics_router(app, asked));
-    let mut addresses = [const { None }; 3];
-    for (place, (socket, (listener, router))) in sockets.into_iter().zip([ingest, admin, metrics]).enumerate()
-    {
-        let (Some(socket), Some(listener)) = (socket, listener) else { continue };
-        addresses[place] = Some(shown(&socket.place()?, listener));
-        let limits = door(settings, listener)?;
-        let mut stopping = stopping.clone();
-        let stop = async move { drop(stopping.changed().await) };
-        listeners.spawn(http::serve(socket, router, limits, stop));
-    }
-    Ok(addresses)
-}
-
-async fn bind(listener: &Listener) -> Result<Socket, ServeError> {
-    let address = listener.listen.clone();
-    Socket::bind(&address).await.map_err(|error| ServeError::Listen { address, error })
-}
-
-/// What a listener lets in, and the certificate that it shows.
-fn door(settings: &Settings, listener: &Listener) -> Result<http::Limits, ServeError> {
-    let mut limits = http::Limits::new(settings.ingest.max_connections, listener.allowed_hosts.clone());
-    limits.door.any_host = listener.auth == Auth::Token;
-    limits.door.secure = listener.tls.is_some();
-    let read = listener.tls.as_ref().map(Certificate::read).transpose();
-    limits.certificate = read.map_err(|error| ServeError::Config(error.to_string()))?.map(Arc::new);
-    Ok(limits)
-}
-
-/// Where a listener is reached.
-fn shown(place: &Listen, listener: &Listener) -> String {
-    match (place, listener.tls.is_some()) {
-        (Listen::Tcp(address), true) => format!("https://{address}"),
-        (Listen::Tcp(address), false) => format!("http://{address}"),
-        (Listen::Unix(_), _) => place.to_string(),
-    }
 }
 
 /// What to do next, on standard output: the log is elsewhere.
@@ -356,7 +289,7 @@ impl Signals {
 /// then sends end or are cut, then the engine closes the file, then the listeners.
 async fn finish(
     mut driver: Driver,
-    settings: &Settings,
+    patience: &watch::Receiver<Millis>,
     signals: &mut Signals,
     stop: watch::Sender<()>,
     mut listeners: JoinSet<()>,
@@ -366,9 +299,10 @@ async fn finish(
         () = signals.next() => {}
     }
     tracing::info!("stopping");
-    supervisor::stopping(settings.shutdown_timeout);
+    let patience = *patience.borrow();
+    supervisor::stopping(patience);
     driver.stop();
-    let patient = timeout(settings.shutdown_timeout.duration(), driver.ended());
+    let patient = timeout(patience.duration(), driver.ended());
     let ended = tokio::select! {
         ended = patient => ended.ok(),
         () = signals.next() => None,

@@ -16,6 +16,9 @@ use super::{Environment, PREFIX, Sources};
 /// The tables around a key, and the key: `["send", "slots"]`.
 pub(super) type Key = Vec<String>;
 
+/// Where keys were set; what is not there was not.
+pub(super) type Origins = BTreeMap<Key, Origin>;
+
 /// A config file is at most this long: thousands of policies fit, and it is held in RAM.
 const MAX_FILE: u64 = 1024 * 1024;
 /// The client's own variables, and the one that names the file.
@@ -44,12 +47,9 @@ const LIST: &str = "token";
 
 /// Keys and tables of the contract that this version does not act on, and what to do meanwhile.
 /// A star stands for any name.
-const NOT_YET: [(&str, &str); 5] = [
+const NOT_YET: [(&str, &str); 2] = [
     ("send.proxy", "remove it; requests go out directly"),
-    ("retention.audit", "remove it; there is no audit log"),
     ("payload_refs", "remove it; references are refused"),
-    ("tenant.*.quota_per_second", "remove it; tenants have no quota"),
-    ("tenant.*.max_waiting", "remove it; ingest.max_deliveries is the limit of all together"),
 ];
 
 /// A value and where it was set.
@@ -64,6 +64,8 @@ pub(super) struct Layers {
     set: BTreeMap<Key, Set>,
     /// Every key that was asked for: the keys that exist.
     asked: Vec<Key>,
+    /// Where each key was set that was asked for and set.
+    origins: Origins,
     /// Every table below one of [`NAMED`], an empty one included: where it was first met.
     named: BTreeMap<(String, String), Origin>,
 }
@@ -184,6 +186,7 @@ impl Layers {
         let key: Key = key.iter().map(ToString::to_string).collect();
         self.asked.push(key.clone());
         let Some(Set { value, origin }) = self.set.remove(&key) else { return Ok(default) };
+        self.origins.insert(key.clone(), origin.clone());
         read(&value).map_err(|allowed| ConfigError::Invalid { key: key.join("."), origin, allowed })
     }
 
@@ -199,9 +202,9 @@ impl Layers {
         below.map(|((_, name), origin)| (name.clone(), origin.clone())).collect()
     }
 
-    /// Refuses what nothing asked for.
-    pub(super) fn finish(self) -> Result<(), ConfigError> {
-        let Some((key, set)) = self.set.iter().next() else { return Ok(()) };
+    /// Refuses what nothing asked for; where the rest was set.
+    pub(super) fn finish(self) -> Result<Origins, ConfigError> {
+        let Some((key, set)) = self.set.iter().next() else { return Ok(self.origins) };
         let above = &key[..key.len() - 1];
         let beside = self.asked.iter().filter(|asked| asked[..asked.len() - 1] == *above);
         let mut known: Vec<&str> = beside.filter_map(|asked| asked.last()).map(String::as_str).collect();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::error::{ConfigError, Origin};
-use super::layers::Layers;
+use super::layers::{Layers, Origins};
 use super::value::{Reading, Value};
 use super::{Backup, Ingest, Listen, Listener, Log, LogFormat, Retention, Send, Settings, default_policy};
 use crate::model::destination::{CONCURRENCY_MAX, CONNECT_TIMEOUT_RANGE, TIMEOUT_RANGE};
@@ -44,8 +44,9 @@ const MAX_DELIVERIES: u64 = 1_000_000_000;
 const MAX_FREE_DISK: usize = 1 << 50;
 
 /// Reads every setting; what is left over is refused.
-pub(super) fn settings(mut layers: Layers) -> Result<Settings, ConfigError> {
+pub(super) fn settings(mut layers: Layers) -> Result<(Settings, Origins), ConfigError> {
     let default = Settings::default();
+    let (tenant_weights, tenant_quotas) = shares::tenants(&mut layers)?;
     let settings = Settings {
         region: layers.take(&["region"], default.region, name)?,
         data: layers.take(&["data"], default.data, path)?,
@@ -66,15 +67,16 @@ pub(super) fn settings(mut layers: Layers) -> Result<Settings, ConfigError> {
         policies: policies(&mut layers)?,
         classes: shares::classes(&mut layers)?,
         reserve_permille: shares::reserve(&mut layers, default.reserve_permille)?,
-        tenant_weights: shares::tenant_weights(&mut layers)?,
+        tenant_weights,
+        tenant_quotas,
         retention: retention(&mut layers, default.retention)?,
         backup: backup(&mut layers, Backup::default())?,
         tokens: access::tokens(&mut layers)?,
     };
-    layers.finish()?;
+    let origins = layers.finish()?;
     addresses_differ(&settings)?;
     access::keys_fit(&settings)?;
-    Ok(settings)
+    Ok((settings, origins))
 }
 
 fn log(layers: &mut Layers, default: Log) -> Result<Log, ConfigError> {
@@ -203,6 +205,8 @@ fn retention(layers: &mut Layers, default: Retention) -> Result<Retention, Confi
         })?,
         delivered_payload: delivered.min(terminal),
         failed_payload: failed.min(terminal),
+        audit: layers
+            .take(&["retention", "audit"], default.audit, |value| value.duration(DAY..=MAX_RETENTION))?,
     })
 }
 

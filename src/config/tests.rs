@@ -1,6 +1,7 @@
 //! Tables of texts and variables: what is taken, and what each refusal says.
 
 use super::*;
+use crate::model::Quota;
 use crate::policy::Jitter;
 
 fn load_with(text: Option<&str>, variables: &[(&str, &str)]) -> Result<Settings, ConfigError> {
@@ -194,7 +195,9 @@ fn variables_that_are_refused() {
     check("DUEHOOK_CLASS__BULK__WEIGHT", "0", &["class.bulk.weight", "DUEHOOK_CLASS__BULK__WEIGHT"]);
     check("DUEHOOK_CLASS__A B__WEIGHT", "1", &["class.a b", "1 to 64 letters"]);
     check("DUEHOOK_RESERVE__FIRST_ATTEMPTS", "NaN", &["reserve.first_attempts", "from 0.0 to 0.9"]);
-    check("DUEHOOK_TENANT__ACME__MAX_WAITING", "1", &["tenant.acme.max_waiting", "not supported"]);
+    check("DUEHOOK_TENANT__ACME__MAX_WAITING", "-1", &["tenant.acme.max_waiting", "whole number"]);
+    check("DUEHOOK_TENANT__ACME__QUOTA_PER_SECOND", "0.5", &["tenant.acme.quota_per_second"]);
+    check("DUEHOOK_RETENTION__AUDIT", "1h", &["retention.audit", "from \"1day\""]);
     check("DUEHOOK_CONFIG", "/nowhere/at.all", &["cannot read the config file /nowhere/at.all"]);
 }
 
@@ -307,13 +310,20 @@ fn what_comes_later_is_refused_by_name() {
         refused(parse(text), &[&format!("{key} is not supported by this version yet")], text);
     };
     check("[send]\nproxy = ''", "send.proxy");
-    check("[retention]\naudit = '90d'", "retention.audit");
     check("[payload_refs]", "payload_refs");
-    for tenant in ["default", "acme"] {
-        for key in ["quota_per_second", "max_waiting"] {
-            check(&format!("[tenant.{tenant}]\nweight = 1\n{key} = 0"), &format!("tenant.{tenant}.{key}"));
-        }
-    }
+}
+
+#[test]
+fn a_tenant_has_the_quota_of_all_where_it_sets_none() {
+    let text = "[tenant.default]\nquota_per_second = 5\n[tenant.a]\nmax_waiting = 7\n[tenant.b]\n\
+                quota_per_second = 0";
+    let quotas = parse(text).unwrap().tenant_quotas;
+    let check = |tenant: &str, per_second: u32, max_waiting: u64| {
+        assert_eq!(quotas.of(&tenant.parse().unwrap()), Quota { per_second, max_waiting }, "{tenant}");
+    };
+    check("other", 5, 0);
+    check("a", 5, 7);
+    check("b", 0, 0);
 }
 
 fn at(listen: &str) -> Listen {

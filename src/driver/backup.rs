@@ -17,7 +17,7 @@ use super::clock::Clock;
 use super::fatal::Fatal;
 use super::inbox::Inbox;
 use super::snapshots::Snapshots;
-use crate::store::{BackupError, Copied, Reader, StoreError};
+use crate::store::{BackupError, Copied, Disk, Reader, StoreError};
 use crate::time::{Millis, Mono, Timestamp};
 
 pub use super::snapshots::Plan;
@@ -39,9 +39,13 @@ pub type BackedUp = (Copied, Millis);
 
 type Answer = Result<BackedUp, BackupError>;
 
-struct Order {
-    path: PathBuf,
-    reply: oneshot::Sender<Answer>,
+enum Order {
+    Copy {
+        path: PathBuf,
+        reply: oneshot::Sender<Answer>,
+    },
+    /// Other snapshots from now on, or none.
+    Follow(Option<Plan>),
 }
 
 /// What is copied, and the clock to pace it by.
@@ -53,8 +57,8 @@ pub(super) struct Source {
     pub(super) reads: Arc<Reads>,
     pub(super) clock: Clock,
     pub(super) data: PathBuf,
-    /// Bytes that must stay free beside the copy.
-    pub(super) floor: u64,
+    /// Knows how much must stay free beside the copy.
+    pub(super) disk: Disk,
 }
 
 /// The way to the thread that copies.
@@ -97,8 +101,14 @@ impl Backups {
             return Err(BackupError::Running);
         }
         let (reply, answer) = oneshot::channel();
-        self.orders.send(Order { path, reply }).map_err(|_| BackupError::Stopping)?;
+        self.orders.send(Order::Copy { path, reply }).map_err(|_| BackupError::Stopping)?;
         Ok(answer)
+    }
+
+    /// Makes snapshots by this plan from now on; one that is being made is finished first.
+    pub(super) fn follow(&self, plan: Option<Plan>) {
+        // A thread that has ended makes none.
+        let _ended = self.orders.send(Order::Follow(plan));
     }
 
     /// When the newest backup was finished.
@@ -128,9 +138,9 @@ struct Clerk {
 }
 
 impl Clerk {
-    fn work(self, newest: Option<Timestamp>) {
+    fn work(mut self, newest: Option<Timestamp>) {
         let _guard = self.source.fatal.guard();
-        let clock = &self.source.clock;
+        let clock = self.source.clock.clone();
         let mut next = self.snapshots.as_ref().map(|snapshots| snapshots.first(newest, clock.now(), FIRST));
         loop {
             let order = match next {
@@ -138,16 +148,25 @@ impl Clerk {
                 None => self.heard.recv().map_err(RecvTimeoutError::from),
             };
             match order {
-                Ok(order) => {
-                    let answer = self.copy(&order.path);
+                Ok(Order::Copy { path, reply }) => {
+                    let answer = self.copy(&path);
                     self.shared.busy.store(false, Ordering::Release);
-                    tell(&order.path, &answer);
-                    drop(order.reply.send(answer));
+                    tell(&path, &answer);
+                    drop(reply.send(answer));
                 }
+                Ok(Order::Follow(plan)) => next = self.follow(plan),
                 Err(RecvTimeoutError::Timeout) => next = self.roll(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
+    }
+
+    /// Takes another plan; when its first snapshot is due.
+    fn follow(&mut self, plan: Option<Plan>) -> Option<Mono> {
+        let now = self.source.clock.now();
+        self.snapshots = plan.map(|plan| Snapshots::new(plan, &self.source.data));
+        let snapshots = self.snapshots.as_ref()?;
+        Some(snapshots.first(snapshots.newest(), now, FIRST))
     }
 
     /// Makes the next snapshot; when the one after it is due.
@@ -171,13 +190,13 @@ impl Clerk {
 
     /// One copy, from the look at the disk to its name. A file that cannot be read ends the process.
     fn copy(&self, path: &Path) -> Answer {
-        let Source { reader, reads, clock, data, floor, fatal, inbox } = &self.source;
+        let Source { reader, reads, clock, data, disk, fatal, inbox } = &self.source;
         if inbox.has_failed() {
             return Err(BackupError::Stopping);
         }
         let begun = clock.now();
         let length = length(data);
-        room(path, length, *floor)?;
+        room(path, length, disk.kept())?;
         let copied = catch_unwind(AssertUnwindSafe(|| {
             let _counted = reads.begin(begun.mono);
             reader.backup(path, begun.wall, &mut |bytes| self.pace(bytes, length, begun.mono))

@@ -16,11 +16,12 @@ use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
 use super::clock::Clock;
 use super::fatal::Fatal;
 use super::inbox::Inbox;
+use super::outlet::Outlet;
 use crate::delivery::{Delivery, Lease};
 use crate::engine::command::{Dispatch, Fresh, Report};
 use crate::model::{DeliveryId, DestNo};
 use crate::outcome::{MaybeSent, NotSent, Outcome};
-use crate::sender::{Endpoint, OutboundRequest, Seen, Sender, Signers};
+use crate::sender::{Endpoint, OutboundRequest, Seen, Signers};
 use crate::store::{DestinationView, Loaded, Reader, Snapshot, StoreError};
 use crate::time::Timestamp;
 
@@ -41,7 +42,7 @@ pub(super) struct Courier {
 
 struct Rounds {
     desk: Desk,
-    sender: Arc<Sender>,
+    outlet: Arc<Outlet>,
     tasks: JoinSet<TaskKey>,
     cutters: BTreeMap<TaskKey, AbortHandle>,
 }
@@ -68,10 +69,10 @@ struct Duty {
 }
 
 impl Courier {
-    pub(super) fn start(desk: Desk, sender: Arc<Sender>, runtime: &runtime::Handle) -> Courier {
+    pub(super) fn start(desk: Desk, outlet: Arc<Outlet>, runtime: &runtime::Handle) -> Courier {
         let (errands, inbound) = unbounded_channel();
         let (tasks, cutters) = (JoinSet::new(), BTreeMap::new());
-        let rounds = Rounds { desk, sender, tasks, cutters };
+        let rounds = Rounds { desk, outlet, tasks, cutters };
         runtime.spawn(rounds.run(inbound));
         Courier { errands }
     }
@@ -136,7 +137,7 @@ impl Rounds {
     }
 
     fn send(&mut self, request: OutboundRequest, duty: Duty) {
-        let (sender, clock) = (Arc::clone(&self.sender), self.desk.clock.clone());
+        let (sender, clock) = (self.outlet.now(), self.desk.clock.clone());
         let key = (duty.lease.id, duty.lease.nonce);
         let cutter = self.tasks.spawn(async move {
             let seen = sender.send(request).await;

@@ -8,19 +8,21 @@ use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::backup::{BackedUp, Backups, Reads};
+use super::backup::{BackedUp, Backups, Plan, Reads};
 use super::clock::Clock;
 use super::commits::{Commits, Measured};
 use super::fatal::Fatal;
 use super::inbox::{Inbox, NotTaken, Phase, Refusal};
+use super::outlet::Outlet;
 use super::trial::Trials;
 use crate::engine::command::{
-    AcceptBatch, Accepted, Answer, ClaimsOrder, ClaimsSet, Command, CommandError, Done, FenceRequired, Query,
-    Rejected,
+    AcceptBatch, Accepted, Answer, ClaimsOrder, ClaimsSet, Command, CommandError, Done, FenceRequired, Order,
+    Query, Rejected,
 };
 use crate::engine::live::{DiskLive, Live};
 use crate::metrics::Scrape;
 use crate::model::{Name, NewDelivery};
+use crate::sender::Sender;
 use crate::store::{BackupError, Claims, Disk, Reader, Snapshot, StoreError};
 use crate::time::{Millis, Mono, Timestamp};
 
@@ -52,6 +54,7 @@ pub struct Handle {
     pub(super) trials: Arc<Trials>,
     /// Rung when a bulk job begins.
     pub(super) jobs: Arc<Notify>,
+    pub(super) outlet: Arc<Outlet>,
     pub(super) disk: Arc<Disk>,
     pub(super) region: Name,
 }
@@ -190,9 +193,12 @@ impl Handle {
     ///
     /// # Errors
     /// [`Unavailable`] when nothing was done.
-    pub async fn command(&self, command: Command) -> Result<Result<Done, CommandError>, Unavailable> {
+    pub async fn command(
+        &self,
+        order: impl Into<Order<Command>>,
+    ) -> Result<Result<Done, CommandError>, Unavailable> {
         let (reply, answer) = oneshot::channel();
-        match self.inbox.command(command, reply) {
+        match self.inbox.command(order.into(), reply) {
             Ok(()) => heard(answer).await,
             Err(refusal) => Err(refused(refusal).await),
         }
@@ -205,10 +211,10 @@ impl Handle {
     /// [`Unavailable`] when nothing was done.
     pub async fn order_claims(
         &self,
-        order: ClaimsOrder,
+        order: impl Into<Order<ClaimsOrder>>,
     ) -> Result<Result<ClaimsSet, FenceRequired>, Unavailable> {
         let (reply, answer) = oneshot::channel();
-        match self.inbox.order_claims(order, reply) {
+        match self.inbox.order_claims(order.into(), reply) {
             Ok(()) => heard(answer).await,
             Err(refusal) => Err(refused(refusal).await),
         }
@@ -313,9 +319,18 @@ impl Handle {
         }
     }
 
-    /// `OpenMetrics` text, with what producers were refused by code.
+    /// Sends go out by this sender from now on, snapshots are made by this plan, and so many bytes of
+    /// the disk are kept free: what of other settings is not the engine's.
+    pub fn follow(&self, sender: Sender, backups: Option<Plan>, min_free_disk: u64) {
+        self.outlet.replace(sender);
+        self.backups.follow(backups);
+        self.disk.keep(min_free_disk);
+    }
+
+    /// `OpenMetrics` text, with what producers were refused by code, and whether the settings could be
+    /// read when they were last.
     #[must_use]
-    pub fn metrics(&self, refusals: Vec<(&'static str, u64)>) -> String {
+    pub fn metrics(&self, refusals: Vec<(&'static str, u64)>, reloaded: bool) -> String {
         let file_bytes = std::fs::metadata(&self.path).map_or(0, |file| file.len());
         let live = Live::clone(&self.live());
         let region = self.region.to_string();
@@ -323,6 +338,7 @@ impl Handle {
         Scrape {
             live,
             refusals,
+            reloaded,
             commit_seconds: seconds,
             commit_operations: operations,
             store_bytes: file_bytes,

@@ -13,7 +13,7 @@ use super::clock::Clock;
 use super::hold::Hold;
 use crate::engine::command::{
     AcceptBatch, Accepted, Answer, Batch, ClaimsOrder, ClaimsSet, Command, CommandError, Done, FenceRequired,
-    Query, Rejected, Report,
+    Order, Query, Rejected, Report,
 };
 use crate::time::Mono;
 
@@ -97,9 +97,9 @@ pub(super) struct Inbox {
 #[derive(Default)]
 struct Queues {
     reports: Vec<Report>,
-    commands: VecDeque<(Command, ReplyTo<Result<Done, CommandError>>)>,
+    commands: VecDeque<(Order<Command>, ReplyTo<Result<Done, CommandError>>)>,
     queries: VecDeque<(Query, ReplyTo<Answer>)>,
-    claims: Vec<(ClaimsOrder, ReplyTo<SetClaims>)>,
+    claims: Vec<(Order<ClaimsOrder>, ReplyTo<SetClaims>)>,
     ingest: VecDeque<(AcceptBatch, ReplyTo<Accepts>)>,
     items: usize,
     bytes: usize,
@@ -143,7 +143,7 @@ impl Inbox {
 
     pub(super) fn command(
         &self,
-        command: Command,
+        command: Order<Command>,
         reply: ReplyTo<Result<Done, CommandError>>,
     ) -> Result<(), Refusal<()>> {
         let mut queues = self.lock();
@@ -159,7 +159,7 @@ impl Inbox {
     /// Whether anything is to be claimed: in one step the last word counts.
     pub(super) fn order_claims(
         &self,
-        order: ClaimsOrder,
+        order: Order<ClaimsOrder>,
         reply: ReplyTo<SetClaims>,
     ) -> Result<(), Refusal<()>> {
         let mut queues = self.lock();
@@ -444,7 +444,7 @@ mod tests {
             let (to, mut asks) = oneshot::channel();
             assert!(inbox.query(Query::Gates(vec![]), to).is_ok());
             let (to, mut starts) = oneshot::channel();
-            assert!(inbox.order_claims(ClaimsOrder::Stop, to).is_ok());
+            assert!(inbox.order_claims(ClaimsOrder::Stop.into(), to).is_ok());
             end(&inbox);
             assert_eq!(starts.try_recv().ok().and_then(Result::err), told);
             assert_eq!(waits.try_recv().ok().and_then(Result::err), told);

@@ -9,7 +9,7 @@ use tokio::runtime;
 use tokio::time::timeout;
 
 use super::handle::{Handle, Unavailable};
-use crate::engine::command::{Command, CommandError, Done};
+use crate::engine::command::{Command, CommandError, Done, Order};
 use crate::engine::jobs::{JobOrder, JobPage, page_size, pause};
 use crate::model::{JobId, JobState};
 use crate::store::{Claims, Job, Snapshot, StoreError};
@@ -36,8 +36,8 @@ impl Handle {
     ///
     /// # Errors
     /// [`Unavailable`] when nothing was done.
-    pub async fn order_job(&self, order: JobOrder) -> Result<Result<Done, CommandError>, Unavailable> {
-        let done = self.command(Command::Job(order)).await;
+    pub async fn order_job(&self, order: Order<JobOrder>) -> Result<Result<Done, CommandError>, Unavailable> {
+        let done = self.command(Order::of(&order.by, Command::Job(order.what))).await;
         self.jobs.notify_one();
         done
     }

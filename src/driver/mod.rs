@@ -12,6 +12,7 @@ pub mod handle;
 mod hold;
 mod inbox;
 mod jobs;
+mod outlet;
 mod run;
 mod snapshots;
 mod trial;
@@ -35,6 +36,7 @@ use courier::{Courier, Desk};
 use fatal::Fatal;
 use handle::READERS;
 use inbox::Inbox;
+use outlet::Outlet;
 use trial::Trials;
 
 pub use handle::{Handle, Health, Unavailable};
@@ -98,16 +100,17 @@ pub fn start(
         reads: Arc::clone(&reads),
         clock: clock.clone(),
         data: custody.path.clone(),
-        floor: custody.disk.kept(),
+        disk: custody.disk.clone(),
     };
     let backups = Backups::start(source, custody.backups.clone());
-    let sender = Arc::new(sender);
+    let outlet = Arc::new(Outlet::new(sender));
     let handle = Handle {
         backups: Arc::clone(&backups),
         fatal: fatal.clone(),
         reads,
         jobs: Arc::new(Notify::new()),
-        trials: Arc::new(Trials::new(Arc::clone(&sender))),
+        trials: Arc::new(Trials::new(Arc::clone(&outlet))),
+        outlet: Arc::clone(&outlet),
         inbox: Arc::clone(&inbox),
         reader: engine.reader(),
         readers: Arc::new(Semaphore::new(READERS)),
@@ -121,7 +124,7 @@ pub fn start(
     };
     jobs::start(handle.clone(), runtime);
     let desk = Desk::new(engine.reader(), Arc::clone(&inbox), clock.clone(), fatal.clone());
-    let courier = Courier::start(desk, Arc::clone(&sender), runtime);
+    let courier = Courier::start(desk, outlet, runtime);
     let (end, ended) = oneshot::channel();
     let runtime = runtime.clone();
     let inbound = Arc::clone(&inbox);

@@ -10,10 +10,11 @@ use tokio::sync::Semaphore;
 
 use super::courier::endpoint;
 use super::handle::{Handle, Unavailable};
+use super::outlet::Outlet;
 use crate::delivery::{AskedWait, Attempt};
 use crate::model::DeliveryId;
 use crate::outcome::{Asked, Outcome, RetryAfter};
-use crate::sender::{OutboundRequest, Seen, Sender};
+use crate::sender::{OutboundRequest, Seen};
 use crate::store::DestinationView;
 use crate::time::{Millis, Timestamp};
 
@@ -24,13 +25,13 @@ const RETRY_AFTER: Millis = Millis(2_000);
 
 /// What test sends share.
 pub(super) struct Trials {
-    sender: Arc<Sender>,
+    outlet: Arc<Outlet>,
     turns: Semaphore,
 }
 
 impl Trials {
-    pub(super) fn new(sender: Arc<Sender>) -> Trials {
-        Trials { sender, turns: Semaphore::new(MAX_TRIALS) }
+    pub(super) fn new(outlet: Arc<Outlet>) -> Trials {
+        Trials { outlet, turns: Semaphore::new(MAX_TRIALS) }
     }
 }
 
@@ -50,7 +51,7 @@ impl Handle {
         let started_at = self.now();
         let request = request(destination, body, content_type, started_at);
         let host = request.endpoint.url.host_str().map(str::to_owned);
-        let seen = self.trials.sender.send(request).await;
+        let seen = self.trials.outlet.now().send(request).await;
         Ok(attempt(seen, host, started_at, self.now()))
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Accepting {
     keys: BTreeMap<(TenantNo, IdempotencyKey, DestNo), DeliveryId>,
     /// Answers in order, once it is known where everything went.
     pending: Vec<Vec<Pending>>,
+    /// How many of each tenant's are nowhere on disk yet.
+    by_tenant: BTreeMap<TenantNo, u64>,
     /// The request that is being taken fits.
     room: bool,
 }
@@ -51,6 +53,15 @@ enum Went {
     Undecided,
     Due,
     Leased(Lease),
+}
+
+impl Accepting {
+    /// A fresh delivery of a tenant is on disk, or about to be.
+    fn placed(&mut self, tenant: TenantNo) {
+        if let Some(fresh) = self.by_tenant.get_mut(&tenant) {
+            *fresh = fresh.saturating_sub(1);
+        }
+    }
 }
 
 /// An answer to be.
@@ -104,7 +115,27 @@ impl InStep<'_, '_> {
         if let Some(full) = self.refusal() {
             return Ok(Pending::Rejected(full));
         }
+        if let Some(beyond) = self.beyond_quota(no, tenant) {
+            return Ok(Pending::Rejected(beyond));
+        }
         self.take(new, no, tenant, class).map(Pending::New)
+    }
+
+    /// Why a tenant may not bring another delivery now. The last thing that is asked: what is not
+    /// taken for another reason costs nothing of a quota.
+    fn beyond_quota(&mut self, no: DestNo, tenant: TenantNo) -> Option<Rejected> {
+        let core = &mut *self.core;
+        let name = &core.directory.facts(no).tenant;
+        let quota = core.limits.tenant_quotas.of(name);
+        let fresh = self.accepting.by_tenant.get(&tenant).copied().unwrap_or(0);
+        let waiting = core.quotas.waiting(tenant) + fresh;
+        if waiting >= quota.most_waiting(core.limits.max_deliveries) {
+            let tenant = name.clone();
+            return Some(Rejected::TenantFull { tenant, waiting, retry_after: FULL_RETRY_AFTER });
+        }
+        let retry_after = core.quotas.take(tenant, quota.per_second, self.now.mono).err()?;
+        let (tenant, per_second) = (name.clone(), quota.per_second);
+        Some(Rejected::TenantRate { tenant, per_second, retry_after })
     }
 
     /// Why nothing new is taken of this request.
@@ -155,6 +186,7 @@ impl InStep<'_, '_> {
         let work = Fresh { delivery, body: new.body.bytes };
         self.accepting.fresh.insert(id, Placed { work, went: Went::Undecided });
         self.accepting.unplaced.insert((no, lane, id));
+        *self.accepting.by_tenant.entry(tenant).or_default() += 1;
         self.core.tally.accepted(class);
         let entry = DueEntry { due, id, attempts: 0, interrupted: false, bytes };
         if let Some(evicted) = self.core.schedule.insert(no, lane, entry, now) {
@@ -174,6 +206,7 @@ impl InStep<'_, '_> {
         placed.went = Went::Leased(lease);
         self.accepting.unplaced.remove(&(lease.destination, lease.lane, lease.id));
         let work = placed.work.clone();
+        self.accepting.placed(work.delivery.tenant);
         self.file.accept(&work.delivery, &work.body, Place::Leased(&lease))?;
         Ok(Some(work))
     }
@@ -208,6 +241,7 @@ impl InStep<'_, '_> {
         }
         placed.went = Went::Due;
         let work = placed.work.clone();
+        self.accepting.placed(work.delivery.tenant);
         self.file.accept(&work.delivery, &work.body, Place::Due)?;
         let State::Waiting { due, lane, .. } = work.delivery.state else { return Ok(()) };
         self.accepting.unplaced.remove(&(work.delivery.destination, lane, id));

@@ -33,6 +33,13 @@ pub(super) fn number(
     Ok(())
 }
 
+/// A class for which there would be no number left.
+pub(super) fn too_many(known: &[(Name, ClassNo)], configured: &[ClassSettings]) -> Option<Name> {
+    let is_new = |class: &&ClassSettings| !known.iter().any(|(name, _)| *name == class.name);
+    let room = MAX_CLASSES.saturating_sub(known.len());
+    configured.iter().filter(is_new).nth(room).map(|class| class.name.clone())
+}
+
 /// Every class that has a number, in their order, as it is set now.
 pub(super) fn numbered(mut known: Vec<(Name, ClassNo)>, configured: &[ClassSettings]) -> Vec<Numbered> {
     known.sort_by_key(|(_, no)| *no);
@@ -59,5 +66,21 @@ mod tests {
         ];
         assert_eq!(numbered(known, &configured), want);
         assert_eq!((want[0].settings.weight, want[0].settings.window), (1, Millis(300_000)));
+    }
+
+    #[test]
+    fn the_ninth_name_has_no_number() {
+        let class = |n: usize| ClassSettings::of(format!("c{n}").parse().unwrap());
+        let check = |known: usize, configured: std::ops::Range<usize>, want: Option<usize>| {
+            let known: Vec<_> =
+                (0..known).map(|n| (class(n).name, ClassNo(u8::try_from(n).unwrap()))).collect();
+            let configured: Vec<_> = configured.map(class).collect();
+            assert_eq!(too_many(&known, &configured), want.map(|n| class(n).name), "{known:?}");
+        };
+        check(8, 0..8, None);
+        check(8, 7..9, Some(8));
+        check(3, 3..8, None);
+        check(3, 3..9, Some(8));
+        check(0, 0..8, None);
     }
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::delivery::{Delivery, Lease, Refused};
+use crate::engine::Limits;
 use crate::engine::import::{Imported, Left, Page};
 use crate::engine::jobs::{JobOrder, MAX_RUNNING};
 use crate::engine::live::Live;
 use crate::engine::rank::{DestinationOrder, DestinationRow, Ranked, Span, TenantOrder, TenantRow};
 use crate::model::secret::MAX_SECRETS;
+use crate::model::{Action, MAX_CLASSES};
 use crate::model::{
     DeliveryId, DestNo, Destination, DestinationState, JobId, Lane, Name, NewDelivery, Secret,
 };
@@ -22,9 +24,9 @@ use crate::time::{Millis, Timestamp};
 #[derive(Debug, Default)]
 pub struct Batch {
     pub reports: Vec<Report>,
-    pub commands: Vec<Command>,
+    pub commands: Vec<Order<Command>>,
     /// What is ordered of the whole server, in order: the last word counts.
-    pub claims: Vec<ClaimsOrder>,
+    pub claims: Vec<Order<ClaimsOrder>>,
     pub accepts: Vec<AcceptBatch>,
     pub queries: Vec<Query>,
     /// Length of the file, as the driver last saw it.
@@ -32,6 +34,32 @@ pub struct Batch {
     /// What is free of its disk, as the driver last saw it.
     pub free_bytes: u64,
 }
+
+/// What is ordered, and who orders it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order<T> {
+    /// As the audit log has it: `operator`, `uid:1000`, `token:shop`.
+    pub by: Arc<str>,
+    pub what: T,
+}
+
+impl<T> Order<T> {
+    /// An order of `by`.
+    #[must_use]
+    pub fn of(by: &Arc<str>, what: T) -> Order<T> {
+        Order { by: Arc::clone(by), what }
+    }
+}
+
+impl<T> From<T> for Order<T> {
+    /// Whoever reaches the server.
+    fn from(what: T) -> Order<T> {
+        Order { by: OPERATOR.into(), what }
+    }
+}
+
+/// Who orders where nothing more is known of him.
+pub const OPERATOR: &str = "operator";
 
 /// What came of an attempt, under the lease that allowed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,12 +138,12 @@ pub enum Command {
         name: Name,
         verb: StateVerb,
         reason: String,
-        by: String,
     },
     /// Lets nothing through until `until`, in place of any other hold.
     Hold {
         name: Name,
         until: Timestamp,
+        reason: String,
     },
     /// Ends any hold, the receiver's too.
     Release {
@@ -139,6 +167,25 @@ pub enum Command {
     Import(Page),
     /// Bulk jobs: what operators order, and the turns of what is found.
     Job(JobOrder),
+    /// Other settings from now on.
+    Configure(Box<Configuration>),
+    /// Something that is done elsewhere is to stand in the audit log.
+    Note {
+        action: Action,
+        detail: String,
+    },
+}
+
+/// Settings that take the place of others while the server runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    pub limits: Limits,
+    /// See [`Engine::keep_free`](crate::engine::Engine::keep_free).
+    pub min_free_disk: u64,
+    /// See [`Engine::watch`](crate::engine::Engine::watch).
+    pub watched: usize,
+    /// What differs, for the audit log: keys, never values.
+    pub changes: String,
 }
 
 /// What must be true of a destination for a change to be made (`If-Match`).
@@ -158,6 +205,17 @@ pub enum StateVerb {
 }
 
 impl StateVerb {
+    /// What it is called in the audit log.
+    #[must_use]
+    pub fn action(self) -> Action {
+        match self {
+            StateVerb::Pause => Action::DestinationPause,
+            StateVerb::Resume => Action::DestinationResume,
+            StateVerb::Enable => Action::DestinationEnable,
+            StateVerb::Disable => Action::DestinationDisable,
+        }
+    }
+
     /// The state that `self` makes of `from`: pause and disable always hold; resume ends only a
     /// pause and enable only a disabled state, so that neither undoes the other.
     #[must_use]
@@ -186,6 +244,8 @@ pub enum Done {
     Imported(Vec<Result<Imported, Left>>),
     /// As it stands now.
     Job(Box<Job>),
+    Configured,
+    Noted,
 }
 
 /// Whether anything is to be claimed.
@@ -241,6 +301,10 @@ pub enum CommandError {
     JobRunning { id: JobId },
     #[error("{MAX_RUNNING} bulk jobs are running, the most there can be")]
     TooManyJobs,
+    #[error("policy {policy} is needed by destination {destination}")]
+    PolicyNeeded { policy: Name, destination: Name },
+    #[error("class {class} has no number, and all {MAX_CLASSES} were given to others")]
+    ClassesFull { class: Name },
     #[error("{0}")]
     Refused(Refused),
 }
@@ -267,6 +331,10 @@ pub enum Rejected {
     QueueFull { waiting: u64, retry_after: Millis },
     #[error("the disk is nearly full: {free_bytes} bytes are free, and {kept_bytes} are kept free")]
     DiskLow { free_bytes: u64, kept_bytes: u64, retry_after: Millis },
+    #[error("tenant {tenant} brings more than {per_second} deliveries a second")]
+    TenantRate { tenant: Name, per_second: u32, retry_after: Millis },
+    #[error("tenant {tenant} has {waiting} deliveries waiting already")]
+    TenantFull { tenant: Name, waiting: u64, retry_after: Millis },
     #[error("the server was drained: another is to take over")]
     Draining { retry_after: Millis },
     #[error("what is on disk for this key is damaged")]

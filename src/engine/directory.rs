@@ -143,6 +143,17 @@ impl Directory {
         self.classes = classes;
     }
 
+    /// Every class that has a number, configured or not.
+    pub(super) fn numbered_classes(&self) -> Vec<(Name, ClassNo)> {
+        let numbers = (0..).map(ClassNo);
+        self.classes.iter().map(|class| class.settings.name.clone()).zip(numbers).collect()
+    }
+
+    /// Every destination in the order of their numbers, deleted ones included.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Facts> {
+        self.facts.iter()
+    }
+
     /// The class of this name, if it is configured: nothing new goes into another.
     pub(super) fn class(&self, name: &str) -> Option<ClassNo> {
         let named = |class: &Numbered| class.configured && class.settings.name.as_str() == name;

@@ -22,6 +22,7 @@ impl InStep<'_, '_> {
             self.core.fence = fence;
         }
         if claims != self.core.claims {
+            self.note_claims(order, self.core.claims, fence)?;
             self.file.put_claims(claims)?;
             self.core.claims = claims;
             // What is shown follows at once: whoever ordered it looks.

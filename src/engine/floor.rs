@@ -20,6 +20,11 @@ impl Floor {
         Floor(DiskLive { kept_bytes: kept, ..DiskLive::default() })
     }
 
+    /// So many bytes are to stay free from now on; whether they do, the next look says.
+    pub(super) fn keep(&mut self, kept: u64) {
+        self.0.kept_bytes = kept;
+    }
+
     /// So many bytes are free. True when that changes whether deliveries are taken.
     pub(super) fn look(&mut self, free: u64) -> bool {
         let Floor(disk) = self;

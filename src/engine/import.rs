@@ -11,6 +11,7 @@ use bytes::Bytes;
 use super::InStep;
 use super::command::{CommandError, Done};
 use crate::delivery::{Delivery, NO_DIGEST, Source, State};
+use crate::model::Action;
 use crate::model::destination::StateNote;
 use crate::model::{ClassNo, DeliveryId, DestNo, Destination, Lane, Name, TenantNo};
 use crate::outcome::{Ending, GateMemory, Hold};
@@ -153,6 +154,11 @@ impl InStep<'_, '_> {
         }
         if known != Some(source.fence) && !dry_run {
             self.file.put_source(source)?;
+        }
+        if !dry_run {
+            let Identity { server, fence, .. } = source;
+            let detail = format!("server {:032x}, fence {fence}", u128::from_be_bytes(server));
+            self.note(Action::ImportBegin, None, detail)?;
         }
         Ok(Ok(Done::ImportBegun))
     }

@@ -11,7 +11,9 @@ use super::command::{CommandError, Done, Expect};
 use super::operate::Answer;
 use crate::delivery::State;
 use crate::model::destination::StateNote;
-use crate::model::{BulkAction, DeliveryId, DestNo, DestinationState, DueEntry, JobId, JobState, Lane, Name};
+use crate::model::{
+    Action, BulkAction, DeliveryId, DestNo, DestinationState, DueEntry, JobId, JobState, Lane, Name,
+};
 use crate::store::{Claims, DeliveryView, Filter, Found, Job, Shown, StoreError};
 use crate::time::Millis;
 
@@ -122,6 +124,8 @@ impl InStep<'_, '_> {
         job.step = self.number;
         self.file.put_job(&job)?;
         self.file.forget_jobs()?;
+        let dry = if job.dry_run { ", dry run" } else { "" };
+        self.note(Action::BulkStart, Some(job.id.to_string()), format!("{}{dry}", job.action.as_str()))?;
         Ok(Ok(Done::Job(Box::new(job))))
     }
 
@@ -163,6 +167,7 @@ impl InStep<'_, '_> {
         let Some(mut job) = self.file.job(id)? else { return Ok(Err(CommandError::JobUnknown)) };
         if job.state == JobState::Running {
             self.end_job(&mut job, JobState::Stopped)?;
+            self.note(Action::BulkStop, Some(id.to_string()), format!("changed {}", job.changed))?;
         }
         Ok(Ok(Done::Job(Box::new(job))))
     }
@@ -180,6 +185,7 @@ impl InStep<'_, '_> {
         let Some(mut job) = self.file.job(page.id)? else { return Ok(Err(CommandError::JobUnknown)) };
         let stands = self.core.claims == Claims::Drained;
         if job.state == JobState::Running && job.come == page.from && !stands {
+            self.log.by(job.by.as_str().into());
             match job.removes {
                 Some(no) => self.clear(&mut job, no)?,
                 None => self.take_page(&mut job, page)?,

@@ -301,6 +301,22 @@ impl Tally {
         }
     }
 
+    /// Classes have these windows from now on. A histogram of ages whose buckets are others begins
+    /// anew: what was counted cannot be told apart by them.
+    pub(super) fn set_windows(&mut self, windows: &[Millis], now: Now) {
+        self.classes = windows.len();
+        self.pressure = Pressure::new(windows, now.mono);
+        let bounds = age_bounds(windows);
+        if bounds == self.age_bounds {
+            return;
+        }
+        let figures = &mut self.figures;
+        (figures.first_attempt_age, figures.scheduler_lag, figures.gate_wait) =
+            (ages(&bounds), ages(&bounds), ages(&bounds));
+        self.recent = [ages(&bounds), ages(&bounds)];
+        self.age_bounds = bounds;
+    }
+
     pub(super) fn accepted(&mut self, class: ClassNo) {
         self.figures.accepted[usize::from(class.0)] += 1;
     }

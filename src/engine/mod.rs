@@ -10,9 +10,11 @@
 
 mod accept;
 mod answer;
+mod audit;
 mod claim;
 mod classes;
 pub mod command;
+mod configure;
 mod directory;
 mod drain;
 pub mod explain;
@@ -20,12 +22,14 @@ mod find;
 mod floor;
 pub mod import;
 pub mod jobs;
+mod limits;
 pub mod live;
 mod mint;
 mod open;
 mod operate;
 mod pressure;
 mod publish;
+mod quota;
 pub mod rank;
 mod report;
 mod sweep;
@@ -36,7 +40,6 @@ use std::sync::Arc;
 
 use crate::delivery::{Delivery, Lease};
 use crate::model::{DeliveryId, Name};
-use crate::policy::Policy;
 use crate::schedule::{Schedule, Slot, Survey};
 use crate::store::{Claims, Commit, DeliveryView, Store, StoreError, Writing};
 use crate::time::{Millis, Mono, Now, Timestamp};
@@ -48,11 +51,13 @@ use find::Finder;
 use floor::Floor;
 use live::Tally;
 use mint::Mint;
+use quota::Quotas;
 use rank::Rankings;
 use sweep::Sweeps;
 use watch::Watch;
 
-pub use crate::model::{ClassSettings, TenantWeights};
+pub use crate::model::{ClassSettings, TenantQuotas, TenantWeights};
+pub use limits::{Limits, Retention};
 pub use open::Seed;
 
 /// A step with nothing to do commits this often, so that a stuck engine shows.
@@ -78,30 +83,6 @@ const CLOCK_STEP: Millis = Millis(600_000);
 /// How long it must stand.
 const CLOCK_PROOF: Millis = Millis(900_000);
 
-/// What the engine is set to; resolved once.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    pub slots: u32,
-    /// Deliveries that have not ended.
-    pub max_deliveries: u64,
-    pub policies: BTreeMap<Name, Policy>,
-    /// At most [`crate::model::MAX_CLASSES`]; what has no number yet gets one in this order.
-    pub classes: Vec<ClassSettings>,
-    /// Thousandths of the slots that only first attempts may take.
-    pub reserve_permille: u32,
-    pub tenant_weights: TenantWeights,
-    pub retention: Retention,
-}
-
-/// How long what has ended is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
-    pub terminal: Millis,
-    pub max_terminal: u64,
-    pub delivered_payload: Millis,
-    pub failed_payload: Millis,
-}
-
 /// The state machine of all deliveries of one file.
 pub struct Engine {
     store: Store,
@@ -121,6 +102,9 @@ struct Core {
     /// Bytes of the bodies in flight.
     bodies_out: u64,
     mint: Mint,
+    quotas: Quotas,
+    /// Deaths in a row soon after a start: interrupted work has ever fewer slots.
+    streak: u32,
     sweeps: Sweeps,
     finder: Finder,
     tally: Tally,
@@ -188,6 +172,7 @@ struct InStep<'a, 'txn> {
     number: u64,
     out: Step,
     accepting: Accepting,
+    log: audit::Log,
 }
 
 impl Engine {
@@ -295,22 +280,30 @@ impl Engine {
     }
 }
 
+impl<'a, 'txn> InStep<'a, 'txn> {
+    fn begin(core: &'a mut Core, file: &'a mut Writing<'txn>, now: Now, number: u64) -> InStep<'a, 'txn> {
+        let (out, accepting, log) = (Step::default(), Accepting::default(), audit::Log::default());
+        InStep { core, file, now, number, out, accepting, log }
+    }
+}
+
 impl Core {
     fn run(&mut self, file: &mut Writing<'_>, now: Now, batch: Batch) -> Result<(Step, bool), StoreError> {
         let number = self.step + 1;
         let heartbeat = now.mono.since(self.last_commit) >= HEARTBEAT;
-        let mut work =
-            InStep { core: self, file, now, number, out: Step::default(), accepting: Accepting::default() };
+        let mut work = InStep::begin(self, file, now, number);
         for report in batch.reports {
             work.report(report)?;
         }
         work.expire_leases()?;
-        for command in batch.commands {
-            let done = work.command(command)?;
+        for order in batch.commands {
+            work.log.by(order.by);
+            let done = work.command(order.what)?;
             work.out.commands.push(done);
         }
         for order in batch.claims {
-            let set = work.order_claims(order)?;
+            work.log.by(order.by);
+            let set = work.order_claims(order.what)?;
             work.out.claims.push(set);
         }
         work.find_lanes()?;

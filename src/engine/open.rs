@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::accept::Accepting;
 use super::classes;
-use super::command::Step;
 use super::directory::{Directory, Facts};
 use super::find::Finder;
 use super::floor::Floor;
 use super::mint::Mint;
+use super::quota::Quotas;
 use super::rank::Rankings;
 use super::sweep::Sweeps;
 use super::watch::Watch;
@@ -68,7 +67,7 @@ fn core(
     now: Now,
 ) -> Result<Core, StoreError> {
     let cursors = [file.body_sweep(BodyKind::Delivered)?, file.body_sweep(BodyKind::Failed)?];
-    let suspect_slots = limits.slots.checked_shr(run.streak.saturating_mul(3)).unwrap_or(0);
+    let suspect_slots = suspect_slots(limits.slots, run.streak);
     let mut directory = Directory::default();
     for (name, no) in inventory.tenants {
         directory.put_tenant(name, no);
@@ -105,6 +104,8 @@ fn core(
         deadlines: BTreeSet::new(),
         bodies_out: 0,
         mint: Mint { run: seed.run, counter: 0, last: run.tick },
+        quotas: Quotas::default(),
+        streak: run.streak,
         sweeps: Sweeps::new(inventory.terminal, run.step + 1, cursors),
         finder: Finder::default(),
         tally,
@@ -122,6 +123,11 @@ fn core(
     })
 }
 
+/// Slots that interrupted work may hold after so many deaths in a row (DESIGN.md, *State*).
+pub(super) fn suspect_slots(slots: u32, streak: u32) -> u32 {
+    slots.checked_shr(streak.saturating_mul(3)).unwrap_or(0)
+}
+
 /// Destinations have the numbers 0, 1, 2, … without a gap, and each its tenant: anything else is
 /// damage that a server cannot run with.
 pub(super) fn damaged(what: &str, no: DestNo) -> StoreError {
@@ -133,10 +139,8 @@ impl Core {
     fn recover(&mut self, file: &mut Writing<'_>, now: Now) -> Result<(), StoreError> {
         let number = self.step;
         let orphans = file.leases()?;
-        let out = Step::default();
-        let accepting = Accepting::default();
         self.schedule.find();
-        let mut work = InStep { core: self, file, now, number, out, accepting };
+        let mut work = InStep::begin(self, file, now, number);
         for lease in &orphans {
             work.take_back(lease)?;
         }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use super::audit::{differences, reasoned, standing};
 use super::command::{Command, CommandError, Done, Expect, StateVerb};
 use super::directory::Facts;
 use super::{InStep, MAX_DESTINATIONS, MAX_NUMBERS};
 use crate::delivery::{Delivery, Next, State};
+use crate::model::Action;
 use crate::model::destination::StateNote;
 use crate::model::secret::rotated;
 use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Name, Secret, TenantNo};
@@ -26,20 +28,20 @@ impl InStep<'_, '_> {
             }
             Command::RotateSecret { name, secret, overlap } => self.rotate(&name, secret, overlap),
             Command::DeleteDestination { name, expect } => self.delete(&name, expect),
-            Command::SetState { name, verb, reason, by } => self.set_state(&name, verb, reason, by),
-            Command::Hold { name, until } => {
-                let hold = Hold { until, reason: HoldReason::Operator };
-                self.with_gate(&name, |work, no| work.core.schedule.hold(no, hold, work.now))
-            }
-            Command::Release { name } => {
-                self.with_gate(&name, |work, no| work.core.schedule.release_hold(no, work.now))
-            }
+            Command::SetState { name, verb, reason } => self.set_state(&name, verb, reason),
+            Command::Hold { name, until, reason } => self.hold(&name, until, &reason),
+            Command::Release { name } => self.release(&name),
             Command::Retry { id } => self.retry(id),
             Command::Cancel { id } => self.cancel(id),
             Command::Erase { id } => self.erase(id),
             Command::BeginImport { source, dry_run } => self.begin_import(source, dry_run),
             Command::Import(page) => self.import(page),
             Command::Job(order) => self.job(order),
+            Command::Configure(it) => self.configure(*it),
+            Command::Note { action, detail } => {
+                self.note(action, None, detail)?;
+                Ok(Ok(Done::Noted))
+            }
         }
     }
 
@@ -64,8 +66,10 @@ impl InStep<'_, '_> {
         }
         let mut stored = self.file.destination(no)?;
         if keep_secrets {
-            settings.secrets = std::mem::take(&mut stored.settings.secrets);
+            settings.secrets.clone_from(&stored.settings.secrets);
         }
+        let detail = differences(&stored.settings, &settings);
+        self.note(Action::DestinationUpdate, Some(name.to_string()), detail)?;
         stored.settings = settings;
         stored.revision += 1;
         self.put_destination(no, &stored)?;
@@ -80,8 +84,10 @@ impl InStep<'_, '_> {
             state: DestinationState::Active,
             reason: String::new(),
             since: self.now.wall,
-            by: "operator".to_owned(),
+            by: self.log.name().to_owned(),
         };
+        let detail = format!("tenant {}, host {}", settings.tenant, settings.url.host_str().unwrap_or("-"));
+        self.note(Action::DestinationCreate, Some(name.to_string()), detail)?;
         let stored = StoredDestination { name, settings, note, created_at: self.now.wall, revision: 1 };
         let no = self.add_destination(&stored, GateMemory::default())?;
         Ok(Ok(Done::Created(Box::new(DestinationView::of(no, stored)))))
@@ -147,16 +153,21 @@ impl InStep<'_, '_> {
         stored.note.since = self.now.wall;
         stored.revision += 1;
         self.put_destination(no, &stored)?;
+        let detail = format!("tenant {}", stored.settings.tenant);
+        self.note(Action::DestinationDelete, Some(name.to_string()), detail)?;
         Ok(Ok(Done::Deleted))
     }
 
-    fn set_state(&mut self, name: &Name, verb: StateVerb, reason: String, by: String) -> Answer {
+    fn set_state(&mut self, name: &Name, verb: StateVerb, reason: String) -> Answer {
         let Some((no, _)) = self.core.directory.find(name) else {
             return Ok(Err(CommandError::DestinationUnknown));
         };
         let mut stored = self.file.destination(no)?;
         let state = verb.applied(stored.note.state);
         if state != stored.note.state {
+            let detail = reasoned(format!("was {}", stored.note.state.as_str()), &reason);
+            self.note(verb.action(), Some(name.to_string()), detail)?;
+            let by = self.log.name().to_owned();
             stored.note = StateNote { state, reason, since: self.now.wall, by };
             stored.revision += 1;
             self.put_destination(no, &stored)?;
@@ -175,14 +186,43 @@ impl InStep<'_, '_> {
         stored.settings.secrets = secrets;
         stored.revision += 1;
         self.put_destination(no, &stored)?;
+        self.note(Action::SecretRotate, Some(name.to_string()), format!("overlap {overlap}"))?;
         Ok(Ok(Done::Changed(Box::new(DestinationView::of(no, stored)))))
     }
 
-    fn with_gate(&mut self, name: &Name, change: impl FnOnce(&mut Self, DestNo)) -> Answer {
+    fn hold(&mut self, name: &Name, until: Timestamp, reason: &str) -> Answer {
+        let hold = Hold { until, reason: HoldReason::Operator };
+        let detail = reasoned(format!("until {until}"), reason);
+        self.with_gate(name, |work, no| {
+            work.core.schedule.hold(no, hold, work.now);
+            work.note(Action::DestinationHold, Some(name.to_string()), detail)
+        })
+    }
+
+    /// Ends a hold; where there is none, nothing changes and nothing is noted.
+    fn release(&mut self, name: &Name) -> Answer {
+        self.with_gate(name, |work, no| {
+            let held = work.core.schedule.held_until(no);
+            work.core.schedule.release_hold(no, work.now);
+            match held {
+                Some(until) => {
+                    let detail = format!("was held until {until}");
+                    work.note(Action::DestinationRelease, Some(name.to_string()), detail)
+                }
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn with_gate(
+        &mut self,
+        name: &Name,
+        change: impl FnOnce(&mut Self, DestNo) -> Result<(), StoreError>,
+    ) -> Answer {
         let Some((no, _)) = self.core.directory.find(name) else {
             return Ok(Err(CommandError::DestinationUnknown));
         };
-        change(self, no);
+        change(self, no)?;
         let stored = self.file.destination(no)?;
         Ok(Ok(Done::Changed(Box::new(DestinationView::of(no, stored)))))
     }
@@ -197,27 +237,31 @@ impl InStep<'_, '_> {
     }
 
     pub(super) fn retry(&mut self, id: DeliveryId) -> Answer {
-        self.change(id, |it, leased, _, now| it.retry(leased, now).map(|()| Next::Waiting))
+        self.change(id, Action::DeliveryRetry, |it, leased, _, now| {
+            it.retry(leased, now).map(|()| Next::Waiting)
+        })
     }
 
     pub(super) fn cancel(&mut self, id: DeliveryId) -> Answer {
-        self.change(id, |it, leased, end, _| it.cancel(leased, end))
+        self.change(id, Action::DeliveryCancel, |it, leased, end, _| it.cancel(leased, end))
     }
 
     /// The bytes go at once: an attempt that has not read them yet will find them gone.
     pub(super) fn erase(&mut self, id: DeliveryId) -> Answer {
         let Found::Delivery(found) = self.file.delivery(id)? else {
-            return self.change(id, |_, _, _, _| Ok(Next::Same));
+            return self.change(id, Action::DeliveryErase, |_, _, _, _| Ok(Next::Same));
         };
         if found.is_erased() {
-            return self.change(id, |_, _, _, _| Ok(Next::Same));
+            return self.change(id, Action::DeliveryErase, |_, _, _, _| Ok(Next::Same));
         }
         if found.payload.erased_at.is_none() {
             self.file.remove_body(id, found.body_bytes())?;
         }
         self.file.forget_excerpts(id)?;
         match found.state {
-            State::Waiting { .. } => self.change(id, |it, leased, end, _| it.erase(leased, end)),
+            State::Waiting { .. } => {
+                self.change(id, Action::DeliveryErase, |it, leased, end, _| it.erase(leased, end))
+            }
             State::Terminal { .. } => self.erase_ended(*found),
         }
     }
@@ -225,6 +269,7 @@ impl InStep<'_, '_> {
     /// What has ended keeps its place in every index.
     fn erase_ended(&mut self, mut it: Delivery) -> Answer {
         let end = self.end();
+        self.note(Action::DeliveryErase, Some(it.id.to_string()), standing(&it, false))?;
         it.erase(false, end).map_err(|refused| StoreError::Contradiction(format!("erased: {refused}")))?;
         self.file.rewrite(&it)?;
         Ok(Ok(Done::Delivery(Box::new(self.core.view(Arc::new(it), None)))))
@@ -234,6 +279,7 @@ impl InStep<'_, '_> {
     fn change(
         &mut self,
         id: DeliveryId,
+        action: Action,
         change: impl FnOnce(
             &mut Delivery,
             bool,
@@ -248,10 +294,12 @@ impl InStep<'_, '_> {
         };
         let lease = self.core.leases.get(&id).map(|out| out.lease);
         let before = Before::of(&it, lease.as_ref());
+        let was = standing(&it, lease.is_some());
         match change(&mut it, lease.is_some(), self.end(), self.now.wall) {
             Err(refused) => return Ok(Err(CommandError::Refused(refused))),
             Ok(Next::Same) => {}
             Ok(Next::Cancelling | Next::Erasing) => {
+                self.note(action, Some(id.to_string()), was)?;
                 self.file.rewrite(&it)?;
                 self.core.leases.entry(id).and_modify(|out| out.record = None);
             }
@@ -259,6 +307,7 @@ impl InStep<'_, '_> {
                 return Ok(Err(CommandError::DestinationUnknown));
             }
             Ok(Next::Waiting | Next::Leased | Next::End(_)) => {
+                self.note(action, Some(id.to_string()), was)?;
                 self.reopen(before);
                 self.put(before, it, None)?;
                 let Found::Delivery(stored) = self.file.delivery(id)? else {

@@ -17,6 +17,8 @@ const COUNT_ROWS: usize = 2_048;
 pub(super) const KEPT_AT_LEAST: Millis = Millis(24 * 3_600_000);
 
 type DueRow = (u32, u8, u64, u128);
+/// A sweep of bodies and where it begins.
+type Started = (BodyKind, (u64, DeliveryId));
 
 /// When each sweep is next wanted, and how far it has come.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub(super) struct Sweeps {
     next_forget: Option<Timestamp>,
     /// Bodies of what was delivered, and of what ended otherwise.
     bodies: [Bodies; 2],
+    /// No entry of the audit log is to be forgotten before.
+    next_audit: Option<Timestamp>,
     /// Deliveries that have ended.
     terminal: u64,
     /// The step of the open.
@@ -72,6 +76,7 @@ impl Sweeps {
             counted: Counted::UpTo(None),
             next_end: start,
             next_forget: start,
+            next_audit: start,
             bodies: [
                 Bodies { kind: BodyKind::Delivered, after: delivered, next: start },
                 Bodies { kind: BodyKind::Failed, after: failed, next: start },
@@ -108,6 +113,27 @@ impl Sweeps {
         }
     }
 
+    /// An entry was written to the audit log.
+    pub(super) fn noted(&mut self, at: Timestamp, retention: &Retention) {
+        let forget_at = at.plus(retention.audit);
+        self.next_audit = Some(self.next_audit.map_or(forget_at, |next| next.min(forget_at)));
+    }
+
+    /// Retention is another from now on: everything is looked at once. Where bodies were kept and no
+    /// longer are, those that are there are looked for: the sweeps for which that is to be noted.
+    pub(super) fn reset(&mut self, before: &Retention, now: &Retention, step: u64) -> Vec<Started> {
+        let (start, mut started) = (Some(Timestamp(0)), Vec::new());
+        (self.next_forget, self.next_audit) = (start, start);
+        self.opened_at = step;
+        for bodies in &mut self.bodies {
+            bodies.next = start;
+            if keep(bodies.kind, before).0 > 0 && keep(bodies.kind, now).0 == 0 {
+                started.push((bodies.kind, *bodies.after.get_or_insert((0, DeliveryId(0)))));
+            }
+        }
+        started
+    }
+
     /// A row was removed from `finished` because its delivery waits again.
     pub(super) fn reopened(&mut self) {
         self.terminal = self.terminal.saturating_sub(1);
@@ -116,7 +142,8 @@ impl Sweeps {
     /// When the next sweep is wanted; those that go by the wall clock wait until it is proven.
     pub(super) fn next(&self, now: Now, proven_at: Mono) -> Option<Mono> {
         let bodies = self.bodies.iter().filter_map(|bodies| bodies.next);
-        let next = [self.next_end, self.next_forget].into_iter().flatten().chain(bodies).min()?;
+        let next =
+            [self.next_end, self.next_forget, self.next_audit].into_iter().flatten().chain(bodies).min()?;
         Some(now.mono_at(next).max(proven_at))
     }
 
@@ -131,6 +158,7 @@ impl Core {
     pub(super) fn count_in(&mut self, no: DestNo, lane: Lane, due: Timestamp, id: DeliveryId) {
         if self.sweeps.counted.covers((no.0, lane.0, due.0, id.0)) {
             self.schedule.counted_in(no, lane, due);
+            self.quotas.waits(self.directory.facts(no).tenant_no);
         }
     }
 
@@ -138,6 +166,7 @@ impl Core {
     pub(super) fn count_out(&mut self, no: DestNo, lane: Lane, due: Timestamp, id: DeliveryId) {
         if self.sweeps.counted.covers((no.0, lane.0, due.0, id.0)) {
             self.schedule.counted_out(no, lane, due);
+            self.quotas.leaves(self.directory.facts(no).tenant_no);
         }
     }
 }
@@ -165,6 +194,9 @@ impl InStep<'_, '_> {
         if self.wanted(self.core.sweeps.next_forget) {
             self.forget()?;
         }
+        if self.wanted(self.core.sweeps.next_audit) {
+            self.forget_audit()?;
+        }
         for place in 0..self.core.sweeps.bodies.len() {
             if self.wanted(self.core.sweeps.bodies[place].next) {
                 self.sweep_bodies(place)?;
@@ -182,7 +214,9 @@ impl InStep<'_, '_> {
         let Counted::UpTo(after) = self.core.sweeps.counted else { return Ok(()) };
         let page = self.file.due_page(after, COUNT_ROWS)?;
         for (row, entry) in &page {
-            self.core.schedule.counted_in(DestNo(row.0), Lane(row.1), entry.due);
+            let no = DestNo(row.0);
+            self.core.schedule.counted_in(no, Lane(row.1), entry.due);
+            self.core.quotas.waits(self.core.directory.facts(no).tenant_no);
         }
         let ended = page.len() < COUNT_ROWS;
         let last = page.last().map(|(row, _)| *row).or(after);
@@ -232,6 +266,15 @@ impl InStep<'_, '_> {
             self.core.sweeps.terminal = self.core.sweeps.terminal.saturating_sub(1);
         }
         self.core.sweeps.next_forget = full.then_some(self.now.wall);
+        Ok(())
+    }
+
+    /// Forgets what was done long enough ago.
+    fn forget_audit(&mut self) -> Result<(), StoreError> {
+        let keep = self.core.limits.retention.audit;
+        let until = Timestamp(self.now.wall.0.saturating_sub(keep.0).saturating_add(1));
+        let next = self.file.forget_audit(until, MAX_ROWS)?;
+        self.core.sweeps.next_audit = next.map(|at| at.plus(keep));
         Ok(())
     }
 

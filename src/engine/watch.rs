@@ -32,6 +32,11 @@ impl Watch {
         Watch { places, ..Watch::default() }
     }
 
+    /// How many may be watched.
+    pub(super) fn places(&self) -> usize {
+        self.places
+    }
+
     /// Who is watched now, in the order of their numbers.
     pub(super) fn rows(&mut self, schedule: &Schedule, directory: &Directory, now: Now) -> Vec<WatchedLive> {
         if self.places > 0 && self.looked.is_none_or(|last| now.mono.since(last) >= LOOK_EVERY) {

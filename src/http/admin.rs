@@ -1,8 +1,10 @@
 //! The admin routes: destinations, deliveries, totals, and the status page.
 
+pub mod audit;
 pub mod backup;
 pub mod bulk;
 pub mod claims;
+pub mod config;
 pub mod deliveries;
 pub mod destinations;
 pub mod export;
@@ -22,6 +24,7 @@ use bytes::Bytes;
 
 use crate::engine::command::{Command, Done};
 use crate::http::app::App;
+use crate::http::auth::Caller;
 use crate::http::body::{self, Json};
 use crate::http::error::Problem;
 use crate::http::fields::Fields;
@@ -45,6 +48,9 @@ pub fn routes() -> Router<Arc<App>> {
         .route("/v1/deliveries/{id}/retry", post(deliveries::retry))
         .route("/v1/deliveries/{id}/cancel", post(deliveries::cancel))
         .route("/v1/deliveries/{id}/payload", delete(deliveries::erase))
+        .route("/v1/audit", get(audit::list))
+        .route("/v1/config", get(config::show))
+        .route("/v1/config/reload", post(config::reload))
         .route("/v1/claims/stop", post(claims::stop))
         .route("/v1/claims/start", post(claims::start))
         .route("/v1/drain", post(claims::drain))
@@ -76,8 +82,8 @@ fn destination_routes() -> Router<Arc<App>> {
 ///
 /// # Errors
 /// What the engine refuses, or 503 when it cannot take it now.
-async fn order(app: &App, command: Command) -> Result<Done, Problem> {
-    Ok(app.handle.command(command).await??)
+async fn order(app: &App, caller: &Caller, command: Command) -> Result<Done, Problem> {
+    Ok(app.handle.command(caller.orders(command)).await??)
 }
 
 /// The head and the JSON body of a command; an absent body is `{}`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -12,8 +12,9 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use serde::Serialize;
 
-use crate::config::Settings;
+use crate::config::{Auth, Settings};
 use crate::driver::Handle;
+use crate::http::admin::config::Desk;
 use crate::http::admin::import::Turn;
 use crate::http::auth::Keyring;
 use crate::http::body::Bound;
@@ -51,17 +52,70 @@ pub struct Defaults {
     pub connect_timeout: Millis,
 }
 
-/// Shared by every route; nothing in it changes but counts.
-pub struct App {
-    pub handle: Handle,
+/// The listeners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    Ingest,
+    Admin,
+    Metrics,
+}
+
+/// The settings that the routes check by. Others take their place as a whole.
+#[derive(Clone, Debug)]
+pub struct Rulebook {
     /// Which URLs a destination may have.
     pub rules: egress::Rules,
-    pub region: Name,
     /// The names of the configured policies.
     pub policies: BTreeSet<Name>,
     pub defaults: Defaults,
     pub max_payload: usize,
     pub body_timeout: Duration,
+    /// What each listener asks for, in the order of [`Entry`].
+    auth: [Auth; 3],
+}
+
+impl Rulebook {
+    /// Takes what the routes need from the settings.
+    #[must_use]
+    pub fn of(settings: &Settings) -> Rulebook {
+        let send = &settings.send;
+        let metrics = settings.metrics.as_ref().map_or(Auth::None, |metrics| metrics.auth);
+        Rulebook {
+            rules: egress::Rules {
+                allow_http: send.allow_http,
+                ports: send.ports.clone(),
+                allow_cidrs: send.allow_cidrs.clone(),
+            },
+            policies: settings.policies.keys().cloned().collect(),
+            defaults: Defaults {
+                concurrency: send.destination_concurrency,
+                timeout: send.timeout,
+                connect_timeout: send.connect_timeout,
+            },
+            max_payload: settings.ingest.max_payload,
+            body_timeout: settings.ingest.body_timeout.duration(),
+            auth: [settings.ingest.listener.auth, settings.admin.auth, metrics],
+        }
+    }
+
+    /// What a listener asks for.
+    #[must_use]
+    pub fn auth(&self, entry: Entry) -> Auth {
+        match entry {
+            Entry::Ingest => self.auth[0],
+            Entry::Admin => self.auth[1],
+            Entry::Metrics => self.auth[2],
+        }
+    }
+}
+
+/// Shared by every route.
+pub struct App {
+    pub handle: Handle,
+    pub region: Name,
+    rulebook: RwLock<Arc<Rulebook>>,
+    /// What is shown of the settings.
+    pub config: Desk,
     pub build: Build,
     /// The tokens that open listeners which ask for one.
     pub keyring: Keyring,
@@ -75,23 +129,11 @@ impl App {
     /// Takes what the routes need from the settings.
     #[must_use]
     pub fn new(handle: Handle, settings: &Settings, build: Build) -> Arc<App> {
-        let send = &settings.send;
         Arc::new(App {
             handle,
-            rules: egress::Rules {
-                allow_http: send.allow_http,
-                ports: send.ports.clone(),
-                allow_cidrs: send.allow_cidrs.clone(),
-            },
             region: settings.region.clone(),
-            policies: settings.policies.keys().cloned().collect(),
-            defaults: Defaults {
-                concurrency: send.destination_concurrency,
-                timeout: send.timeout,
-                connect_timeout: send.connect_timeout,
-            },
-            max_payload: settings.ingest.max_payload,
-            body_timeout: settings.ingest.body_timeout.duration(),
+            rulebook: RwLock::new(Arc::new(Rulebook::of(settings))),
+            config: Desk::default(),
             build,
             keyring: Keyring::new(settings.tokens.clone()),
             refusals: Refusals::default(),
@@ -99,16 +141,27 @@ impl App {
         })
     }
 
+    /// The settings of now.
+    #[must_use]
+    pub fn rulebook(&self) -> Arc<Rulebook> {
+        Arc::clone(&self.rulebook.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Goes by these from now on.
+    pub fn set_rulebook(&self, rulebook: Rulebook) {
+        *self.rulebook.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rulebook);
+    }
+
     /// The bound of a raw body.
     #[must_use]
     pub fn raw_bound(&self) -> Bound {
-        self.bound(self.max_payload)
+        self.bound(self.rulebook().max_payload)
     }
 
     /// The bound of one delivery object: its payload may be base64.
     #[must_use]
     pub fn delivery_bound(&self) -> Bound {
-        self.bound(self.max_payload.div_ceil(3) * 4 + AROUND_PAYLOAD)
+        self.bound(self.rulebook().max_payload.div_ceil(3) * 4 + AROUND_PAYLOAD)
     }
 
     /// The bound of a batch.
@@ -124,7 +177,7 @@ impl App {
     }
 
     fn bound(&self, bytes: usize) -> Bound {
-        Bound { bytes, wait: self.body_timeout }
+        Bound { bytes, wait: self.rulebook().body_timeout }
     }
 
     /// Reads in one short transaction.

@@ -18,7 +18,8 @@ use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
 use crate::config::{Auth, Scope, Token};
-use crate::http::app::App;
+use crate::engine::command::Order;
+use crate::http::app::{App, Entry};
 use crate::http::error::{Code, Problem};
 use crate::model::Name;
 
@@ -58,7 +59,7 @@ impl Keyring {
 #[derive(Clone)]
 pub struct Guard {
     pub app: Arc<App>,
-    pub auth: Auth,
+    pub of: Entry,
 }
 
 /// On whose behalf a request that came by a unix socket is made, as the kernel says.
@@ -96,6 +97,18 @@ impl Caller {
     #[must_use]
     pub fn by(&self) -> &str {
         &self.by
+    }
+
+    /// The same, to be kept.
+    #[must_use]
+    pub fn name(&self) -> Arc<str> {
+        Arc::clone(&self.by)
+    }
+
+    /// Its order to the engine.
+    #[must_use]
+    pub fn orders<T>(&self, what: T) -> Order<T> {
+        Order::of(&self.by, what)
     }
 
     /// True when it has one of these scopes.
@@ -146,7 +159,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("auth", &self.auth).finish_non_exhaustive()
+        f.debug_struct("Guard").field("of", &self.of).finish_non_exhaustive()
     }
 }
 
@@ -194,7 +207,7 @@ async fn pinned(
 }
 
 fn caller(guard: &Guard, request: &Request) -> Result<Caller, Problem> {
-    match guard.auth {
+    match guard.app.rulebook().auth(guard.of) {
         Auth::None => Ok(Caller::local(request.extensions().get().copied())),
         Auth::Token => {
             let token = bearer(request.headers()).and_then(|text| guard.app.keyring.find(text));

@@ -187,6 +187,9 @@ impl From<Rejected> for Problem {
             Rejected::DiskLow { retry_after, .. } => {
                 Problem { retry_after: Some(retry_after), ..Problem::new(Code::DiskLow, detail) }
             }
+            Rejected::TenantRate { retry_after, .. } | Rejected::TenantFull { retry_after, .. } => {
+                Problem { retry_after: Some(retry_after), ..Problem::new(Code::TenantQuota, detail) }
+            }
             Rejected::Draining { retry_after } => {
                 Problem { retry_after: Some(retry_after), ..Problem::new(Code::Draining, detail) }
             }
@@ -205,6 +208,9 @@ fn remedy(why: &Rejected) -> &'static str {
         Rejected::ClassUnknown => "; there are urgent, routine and bulk, and those that are configured",
         Rejected::KeyReused { .. } => "; another event needs a key of its own",
         Rejected::Draining { .. } => "; nothing was stored, send it there",
+        Rejected::TenantRate { .. } | Rejected::TenantFull { .. } => {
+            "; nothing was stored, send it again later"
+        }
         Rejected::DiskLow { .. } => "; nothing was stored, send it again once there is room",
         Rejected::QueueFull { .. } | Rejected::Damaged => "",
     }
@@ -241,13 +247,20 @@ impl From<CommandError> for Problem {
             detail += "; [retention] says how long bodies are kept. Post it again under a new key";
         }
         let code = match why {
-            CommandError::DestinationUnknown | CommandError::DeliveryUnknown => Code::NotFound,
+            CommandError::DestinationUnknown | CommandError::DeliveryUnknown | CommandError::JobUnknown => {
+                Code::NotFound
+            }
+            CommandError::JobRunning { .. } | CommandError::TooManyJobs => Code::BulkRunning,
             CommandError::TenantFixed => return Problem::new(Code::TenantFixed, detail).at("tenant"),
             CommandError::RevisionMismatch => Code::RevisionMismatch,
             CommandError::WorkWaiting { .. } => Code::WorkWaiting,
             CommandError::TooManyDestinations => Code::TooManyDestinations,
             CommandError::TooManySecrets => Code::TooManySecrets,
             CommandError::Damaged => Code::Damaged,
+            CommandError::PolicyNeeded { policy, .. } => {
+                return Problem::field(format!("policy.{policy}"), detail);
+            }
+            CommandError::ClassesFull { class } => return Problem::field(format!("class.{class}"), detail),
             CommandError::StaleExport { .. } => return Problem::new(Code::StaleExport, detail).at("fence"),
             CommandError::Refused(Refused::Leased) => Code::Leased,
             CommandError::Refused(Refused::Terminal) => Code::Terminal,

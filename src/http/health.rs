@@ -38,7 +38,7 @@ async fn readyz(State(app): State<Arc<App>>, uri: Uri) -> Answered {
 
 async fn figures(State(app): State<Arc<App>>, uri: Uri) -> Answered {
     query::none(&uri)?;
-    let text = Response::new(Body::from(app.handle.metrics(app.refusals.rows())));
+    let text = Response::new(Body::from(app.handle.metrics(app.refusals.rows(), app.config.succeeded())));
     Ok(with(text, header::CONTENT_TYPE, OPEN_METRICS))
 }
 

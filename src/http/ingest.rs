@@ -170,7 +170,7 @@ fn header_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Problem> {
 }
 
 fn checks(app: &App) -> Checks<'_> {
-    Checks { region: &app.region, max_payload: app.max_payload, now: app.handle.now() }
+    Checks { region: &app.region, max_payload: app.rulebook().max_payload, now: app.handle.now() }
 }
 
 /// The same answer; a refusal is counted.

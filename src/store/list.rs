@@ -124,7 +124,7 @@ impl FromStr for Cursor {
 }
 
 impl Between {
-    fn holds(&self, time: Option<Timestamp>) -> bool {
+    pub(super) fn holds(&self, time: Option<Timestamp>) -> bool {
         if self.after.is_none() && self.before.is_none() {
             return true;
         }
@@ -158,7 +158,7 @@ impl Filter {
 }
 
 /// True when nothing is asked for, or `value` is among it.
-fn any<T: PartialEq>(asked: &[T], value: Option<&T>) -> bool {
+pub(super) fn any<T: PartialEq>(asked: &[T], value: Option<&T>) -> bool {
     asked.is_empty() || value.is_some_and(|value| asked.contains(value))
 }
 

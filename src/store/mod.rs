@@ -4,6 +4,7 @@
 //! phases: an error of the disk can lose the batch that was being written and nothing else.
 //! Any error here is the end of the process; the file is never opened twice in one.
 
+mod audit;
 mod backup;
 pub mod check;
 mod claims;
@@ -35,6 +36,7 @@ use redb::{Database, Durability, ReadTransaction, ReadableDatabase, WriteTransac
 use crate::model::{MAX_CLASSES, Name};
 use crate::time::Timestamp;
 
+pub use audit::{AuditFilter, MAX_AUDIT_ROWS};
 pub use backup::{BackupError, Copied, PART, Pace};
 pub use claims::{Claims, Identity};
 pub use disk::{Disk, MAX_BALLAST};

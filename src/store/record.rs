@@ -5,18 +5,21 @@
 //! its meaning; a change of a struct here is a new version and a migration. (`bincode` is no
 //! longer maintained, hence the exact pin and this isolation.)
 
+mod audit;
 mod delivery;
 mod destination;
 mod job;
 
 use bincode::{BorrowDecode, Encode};
 
+pub(super) use audit::{decode_audit, encode_audit};
 pub(super) use delivery::{decode_attempt, decode_delivery, encode_attempt, encode_delivery};
 pub(crate) use destination::StoredDestination;
 pub(super) use destination::{decode_destination, decode_gate, encode_destination, encode_gate};
 pub(super) use job::{decode_job, encode_job};
 
-use crate::model::{DeliveryId, DestNo, JobId};
+use crate::model::{AuditKey, DeliveryId, DestNo, JobId};
+use crate::time::Timestamp;
 
 /// Bytes do not say what they should: a bit has changed on disk, or they were never ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -115,7 +118,14 @@ pub fn comes_back(bytes: &[u8]) -> bool {
         |value| decode_job(JobId(id.0), value),
         |it| decode_job(JobId(id.0), &encode_job(it)),
     );
-    deliveries && attempts && destinations && gates && jobs
+    let key = AuditKey { at: Timestamp(7), n: 7 };
+    let audit = stays(
+        &audit::key_bytes(key),
+        bytes,
+        |value| decode_audit(key, value),
+        |it| decode_audit(key, &encode_audit(key, it)),
+    );
+    deliveries && attempts && destinations && gates && jobs && audit
 }
 
 fn stays<T: PartialEq>(

@@ -123,6 +123,9 @@ tables! {
     /// id → bulk job. Written when it begins and with each page of what it does; the oldest that
     /// has ended goes when there are more than [`super::MAX_ENDED_JOBS`].
     jobs = "jobs": u128 => &'static [u8];
+    /// (time, number) → an entry of the audit log. Written in the commit that makes the change;
+    /// removed by retention, or when there are more than [`super::MAX_AUDIT_ROWS`].
+    audit = "audit": (u64, u64) => &'static [u8];
     /// A word of [`Meta`] → its value.
     meta = "meta": u8 => &'static [u8];
 }

@@ -670,7 +670,7 @@ fn usage_and_servers_that_are_not_there() {
 
 #[test]
 fn every_command_shows_an_example() {
-    let commands: [&[&str]; 32] = [
+    let commands: [&[&str]; 36] = [
         &[],
         &["serve"],
         &["check-config"],
@@ -694,6 +694,10 @@ fn every_command_shows_an_example() {
         &["dest", "hold"],
         &["dest", "release"],
         &["stats"],
+        &["audit"],
+        &["config"],
+        &["config", "show"],
+        &["config", "reload"],
         &["receiver"],
         &["drill"],
         &["drill", "two-destinations"],

@@ -3,11 +3,14 @@
 
 mod access;
 mod admin;
+mod audit;
 mod bad_input;
 mod figures;
 mod ingest;
 mod payload;
+mod quota;
 mod receiver;
+mod reload;
 mod signing;
 
 use std::time::Duration;

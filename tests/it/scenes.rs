@@ -1,14 +1,17 @@
 //! Short histories in virtual time: the shipped engine on a disk in RAM, receivers that answer
 //! by a script, and hours that take no time.
 
+mod audit;
 mod bulk;
 mod classes;
 mod clock;
+mod configure;
 mod erase;
 mod fair;
 mod found;
 mod gate;
 mod life;
+mod quota;
 mod retention;
 
 use std::collections::BTreeMap;
@@ -169,14 +172,23 @@ impl Scene {
         let (now, region) = (self.now(), name("local"));
         let opening = Opening { region: &region, now: now.wall, uuid: [7; 16] };
         let opened = open::open_backend(self.disk.clone(), &opening).expect("it opens");
+        let limits = self.limits();
+        self.numbered += 1;
+        let seed = Seed { run: self.numbered };
+        Engine::open(opened, limits, seed, now)
+    }
+
+    /// What the engine is opened with.
+    fn limits(&self) -> Limits {
         let retention = Retention {
             terminal: self.retention,
             max_terminal: self.max_terminal,
             delivered_payload: Millis(0),
             failed_payload: Millis(7 * 24 * HOUR),
+            audit: Millis(90 * 24 * 3_600_000),
         };
         let policies = BTreeMap::from([(name("default"), self.policy.clone())]);
-        let limits = Limits {
+        Limits {
             slots: self.slots,
             max_deliveries: 1_000_000,
             policies,
@@ -184,10 +196,8 @@ impl Scene {
             classes: self.classes.clone(),
             reserve_permille: 300,
             tenant_weights: TenantWeights::default(),
-        };
-        self.numbered += 1;
-        let seed = Seed { run: self.numbered };
-        Engine::open(opened, limits, seed, now)
+            tenant_quotas: duehook::engine::TenantQuotas::default(),
+        }
     }
 
     /// The process dies here; what it left is opened `later`.
@@ -292,8 +302,14 @@ impl Scene {
         self.post(place, |_| {}).expect("it is taken").delivery.delivery.id
     }
 
+    /// What this one orders.
+    fn order(&mut self, by: &str, what: Command) -> Result<Done, CommandError> {
+        let order = duehook::engine::command::Order { by: by.into(), what };
+        self.step(Batch { commands: vec![order], ..Batch::default() }).commands.remove(0)
+    }
+
     fn command(&mut self, command: Command) -> Result<Done, CommandError> {
-        self.step(Batch { commands: vec![command], ..Batch::default() }).commands.remove(0)
+        self.step(Batch { commands: vec![command.into()], ..Batch::default() }).commands.remove(0)
     }
 
     fn gate(&mut self, place: u32) -> GateView {

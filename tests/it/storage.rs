@@ -86,8 +86,13 @@ impl StorageBackend for Failing {
 
 fn limits() -> Limits {
     let day = Millis::seconds(86_400);
-    let retention =
-        Retention { terminal: day, max_terminal: 1_000, delivered_payload: day, failed_payload: day };
+    let retention = Retention {
+        terminal: day,
+        max_terminal: 1_000,
+        delivered_payload: day,
+        failed_payload: day,
+        audit: day,
+    };
     Limits {
         slots: 64,
         max_deliveries: 1_000,
@@ -95,6 +100,7 @@ fn limits() -> Limits {
         classes: ClassSettings::first(),
         reserve_permille: 0,
         tenant_weights: TenantWeights::default(),
+        tenant_quotas: duehook::engine::TenantQuotas::default(),
         retention,
     }
 }
@@ -150,7 +156,7 @@ pub(crate) async fn held(handle: &Handle) {
         Order::PutDestination { name: name("shop"), settings, keep_secrets: true, expect: Expect::Anything };
     handle.command(put).await.unwrap().unwrap();
     let until = handle.now().plus(Millis::seconds(86_400));
-    handle.command(Order::Hold { name: name("shop"), until }).await.unwrap().unwrap();
+    handle.command(Order::Hold { name: name("shop"), until, reason: String::new() }).await.unwrap().unwrap();
 }
 
 async fn is_silent<T>(ask: impl Future<Output = T>) -> bool {

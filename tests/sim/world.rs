@@ -326,7 +326,10 @@ impl World {
         if self.rng.percent(30) {
             let when = self.rng.below(self.busy);
             let until = Timestamp(START.0 + when + self.rng.below(60_000));
-            self.at(when, Event::Command(Command::Hold { name: destination_name(place), until }));
+            self.at(
+                when,
+                Event::Command(Command::Hold { name: destination_name(place), until, reason: String::new() }),
+            );
         }
         if self.rng.percent(30) {
             let when = self.rng.below(self.busy);
@@ -521,7 +524,7 @@ impl World {
                     given.batch.reports.push(report);
                 }
                 Event::Post(batch) => given.batch.accepts.push(batch),
-                Event::Command(command) => given.batch.commands.push(command),
+                Event::Command(command) => given.batch.commands.push(command.into()),
                 Event::Mood(place) => self.moods[place] = Mood::any(&mut self.rng),
             }
         }
@@ -532,7 +535,7 @@ impl World {
         self.arm_next();
         let unanswered = self.unanswered(&given);
         let Given { batch, reports } = given;
-        let commands = batch.commands.clone();
+        let commands: Vec<Command> = batch.commands.iter().map(|order| order.what.clone()).collect();
         let now = self.now();
         let alone = batch.accepts.is_empty() && commands.is_empty() && reports.len() == 1;
         let limited = alone && reports[0].outcome.status() == Some(429) && self.rng.percent(25);
@@ -718,7 +721,7 @@ impl World {
     }
 
     fn note_hold(&mut self, command: &Command, now: Now) {
-        if let Command::Hold { name, until } = command {
+        if let Command::Hold { name, until, .. } = command {
             let place: usize = name.as_str()[1..].parse().expect("d and a number");
             self.oracle.operator_holds(place, *until, now);
         }
@@ -750,7 +753,9 @@ impl World {
             | Command::Erase { .. }
             | Command::BeginImport { .. }
             | Command::Import(_)
-            | Command::Job(_) => {}
+            | Command::Job(_)
+            | Command::Configure(_)
+            | Command::Note { .. } => {}
         }
     }
 
@@ -877,6 +882,5 @@ fn is_idle(gate: &GateView) -> bool {
 }
 
 fn state(place: usize, verb: StateVerb) -> Command {
-    let (reason, by) = ("drill".to_owned(), "operator".to_owned());
-    Command::SetState { name: destination_name(place), verb, reason, by }
+    Command::SetState { name: destination_name(place), verb, reason: "drill".to_owned() }
 }

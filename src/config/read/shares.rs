@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use super::super::error::{ConfigError, Origin};
 use super::super::layers::Layers;
 use super::super::value::{Reading, Value};
-use super::{agree, named_table};
+use super::{MAX_DELIVERIES, agree, named_table};
 use crate::model::class::{RESERVE_MAX_PERMILLE, WEIGHT_RANGE, WINDOW_RANGE};
-use crate::model::{ClassSettings, MAX_CLASSES, TenantWeights};
+use crate::model::quota::MAX_PER_SECOND;
+use crate::model::{ClassSettings, MAX_CLASSES, Quota, TenantQuotas, TenantWeights};
 
 /// Tenants with a weight of their own: each is held in RAM.
 const MAX_TENANTS: usize = 10_000;
@@ -42,20 +43,33 @@ pub(super) fn reserve(layers: &mut Layers, default: u32) -> Result<u32, ConfigEr
     layers.take(&["reserve", "first_attempts"], default, |value| value.permille(RESERVE_MAX_PERMILLE))
 }
 
-/// A named tenant that sets nothing has the weight of all.
-pub(super) fn tenant_weights(layers: &mut Layers) -> Result<TenantWeights, ConfigError> {
+/// What tenants weigh and what they may bring. A named tenant has of all what it does not set.
+pub(super) fn tenants(layers: &mut Layers) -> Result<(TenantWeights, TenantQuotas), ConfigError> {
     let tables = layers.named("tenant");
     agree(tables.len() <= MAX_TENANTS, "tenant", Origin::Default, || {
         format!("at most {MAX_TENANTS} tables [tenant.<name>]")
     })?;
     let all = TenantWeights::default().default;
     let default = layers.take(&["tenant", ALL_TENANTS, "weight"], all, weight)?;
-    let mut named = BTreeMap::new();
+    let quota = read_quota(layers, ALL_TENANTS, Quota::default())?;
+    let (mut weights, mut quotas) = (BTreeMap::new(), BTreeMap::new());
     for (text, origin) in tables.into_iter().filter(|(text, _)| text != ALL_TENANTS) {
         let name = named_table("tenant", &text, origin)?;
-        named.insert(name, layers.take(&["tenant", &text, "weight"], default, weight)?);
+        quotas.insert(name.clone(), read_quota(layers, &text, quota)?);
+        weights.insert(name, layers.take(&["tenant", &text, "weight"], default, weight)?);
     }
-    Ok(TenantWeights { default, named })
+    Ok((TenantWeights { default, named: weights }, TenantQuotas { default: quota, named: quotas }))
+}
+
+fn read_quota(layers: &mut Layers, tenant: &str, base: Quota) -> Result<Quota, ConfigError> {
+    Ok(Quota {
+        per_second: layers.take(&["tenant", tenant, "quota_per_second"], base.per_second, |value| {
+            value.whole(0..=MAX_PER_SECOND)
+        })?,
+        max_waiting: layers.take(&["tenant", tenant, "max_waiting"], base.max_waiting, |value| {
+            value.whole(0..=MAX_DELIVERIES)
+        })?,
+    })
 }
 
 fn weight(value: &Value) -> Reading<u32> {

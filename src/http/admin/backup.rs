@@ -7,11 +7,14 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use serde::Serialize;
 
-use crate::http::admin::{command_body, no_body};
+use crate::engine::command::Command;
+use crate::http::admin::{command_body, no_body, order};
 use crate::http::app::{Answered, App, answer, no_content, ok};
+use crate::http::auth::Caller;
 use crate::http::dto::Text;
 use crate::http::error::Problem;
 use crate::http::fields::Fields;
+use crate::model::Action;
 use crate::store::Copied;
 use crate::time::{Millis, Timestamp};
 
@@ -37,12 +40,13 @@ struct BackupObject<'a> {
 }
 
 /// `POST /v1/backup`: answered when the copy is on disk and was read back.
-pub async fn copy(State(app): State<Arc<App>>, request: Request) -> Answered {
+pub async fn copy(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Answered {
     let (_, text) = command_body(&app, request).await?;
     let mut fields = Fields::read(&text)?;
     let path = path(&mut fields);
     fields.finish(&[])?;
     let path = path.ok_or_else(|| Problem::field("path", "required"))?;
+    note(&app, &caller, Action::Backup, format!("to {}", path.display())).await?;
     let (copied, took) = app.handle.backup(path).await?;
     let Copied { path, bytes, deliveries, damaged } = &copied;
     let (bytes, deliveries, damaged) = (*bytes, *deliveries, *damaged);
@@ -50,22 +54,30 @@ pub async fn copy(State(app): State<Arc<App>>, request: Request) -> Answered {
 }
 
 /// `POST /v1/backup/hold`: answered when nothing is being written any more.
-pub async fn hold(State(app): State<Arc<App>>, request: Request) -> Answered {
+pub async fn hold(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Answered {
     let (_, text) = command_body(&app, request).await?;
     let mut fields = Fields::read(&text)?;
     let ttl = fields.integer("ttl_ms", 1..=HOLD_MAX.0).map_or(HOLD_DEFAULT, Millis);
     fields.finish(&[])?;
+    note(&app, &caller, Action::BackupHold, format!("for {ttl}")).await?;
     let until = app.handle.hold(ttl).await?;
     Ok(ok(&HoldObject { until: Text(until) }))
 }
 
 /// `DELETE /v1/backup/hold`: also when there is none, for a script that ends late.
-pub async fn release(State(app): State<Arc<App>>, request: Request) -> Answered {
+pub async fn release(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Answered {
     no_body(&app, request).await?;
-    if !app.handle.release() {
+    if app.handle.release() {
+        note(&app, &caller, Action::BackupRelease, String::new()).await?;
+    } else {
         tracing::debug!("there was no hold to end");
     }
     Ok(no_content())
+}
+
+/// What is not the engine's to do is in the audit log before it is begun.
+async fn note(app: &App, caller: &Caller, action: Action, detail: String) -> Result<(), Problem> {
+    order(app, caller, Command::Note { action, detail }).await.map(drop)
 }
 
 /// An absolute path: the client's folder is not the server's.

@@ -95,7 +95,8 @@ fn expected(ordered: &Ordered, counted: u64) -> Result<(), Problem> {
 async fn begin(app: &App, caller: &Caller, ordered: Ordered) -> Answered {
     let Ordered { action, filter, dry_run, expected_count: _, rate_per_second } = ordered;
     let by = caller.by().to_owned();
-    accepted(app, JobOrder::Start(Box::new(NewJob { action, filter, dry_run, rate_per_second, by }))).await
+    accepted(app, caller, JobOrder::Start(Box::new(NewJob { action, filter, dry_run, rate_per_second, by })))
+        .await
 }
 
 /// Begins the job that cancels a destination's work and deletes it then.
@@ -103,27 +104,29 @@ async fn begin(app: &App, caller: &Caller, ordered: Ordered) -> Answered {
 /// # Errors
 /// What the engine refuses, or 503 when it cannot take it now.
 pub(super) async fn remove(app: &App, name: Name, expect: Expect, caller: &Caller) -> Answered {
-    accepted(app, JobOrder::Remove { name, expect, by: caller.by().to_owned() }).await
+    accepted(app, caller, JobOrder::Remove { name, expect, by: caller.by().to_owned() }).await
 }
 
 /// 202 with the job that has begun.
-async fn accepted(app: &App, order: JobOrder) -> Answered {
-    let job = done(app, order).await?;
+async fn accepted(app: &App, caller: &Caller, order: JobOrder) -> Answered {
+    let job = done(app, caller, order).await?;
     let (id, action, by) = (job.id, job.action.as_str(), job.by.as_str());
     tracing::info!(job = %id, action, by, dry_run = job.dry_run, "bulk job begun");
     let response = answer(StatusCode::ACCEPTED, &JobObject::of(&job));
     Ok(with(response, header::LOCATION, &job_location(id)))
 }
 
-async fn done(app: &App, order: JobOrder) -> Result<Box<Job>, Problem> {
-    match app.handle.order_job(order).await?? {
+async fn done(app: &App, caller: &Caller, order: JobOrder) -> Result<Box<Job>, Problem> {
+    match app.handle.order_job(caller.orders(order)).await?? {
         Done::Job(job) => Ok(job),
         Done::Created(_)
         | Done::Changed(_)
         | Done::Deleted
         | Done::Delivery(_)
         | Done::ImportBegun
-        | Done::Imported(_) => Err(another_answer()),
+        | Done::Imported(_)
+        | Done::Configured
+        | Done::Noted => Err(another_answer()),
     }
 }
 
@@ -155,7 +158,7 @@ pub async fn stop(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, reque
     if !sees(&caller, &job) {
         return Err(tenant_not_allowed());
     }
-    let job = done(&app, JobOrder::Stop { id: job.id }).await?;
+    let job = done(&app, &caller, JobOrder::Stop { id: job.id }).await?;
     Ok(ok(&JobObject::of(&job)))
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::engine::command::{ClaimsOrder, ClaimsSet};
 use crate::http::admin::{command_body, no_body};
 use crate::http::app::{Answered, App, ok};
+use crate::http::auth::Caller;
 use crate::http::fields::Fields;
 use crate::time::Millis;
 
@@ -26,28 +27,28 @@ struct ClaimsObject {
 }
 
 /// `POST /v1/claims/stop`.
-pub async fn stop(State(app): State<Arc<App>>, request: Request) -> Answered {
+pub async fn stop(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Answered {
     no_body(&app, request).await?;
-    Ok(shown(app.handle.order_claims(ClaimsOrder::Stop).await??))
+    Ok(shown(app.handle.order_claims(caller.orders(ClaimsOrder::Stop)).await??))
 }
 
 /// `POST /v1/claims/start`: of a drained server, with the fence of its drain.
-pub async fn start(State(app): State<Arc<App>>, request: Request) -> Answered {
+pub async fn start(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Answered {
     let (_, text) = command_body(&app, request).await?;
     let mut fields = Fields::read(&text)?;
     let fence = fields.integer("fence", 0..=u64::MAX);
     fields.finish(&[])?;
-    Ok(shown(app.handle.order_claims(ClaimsOrder::Start { fence }).await??))
+    Ok(shown(app.handle.order_claims(caller.orders(ClaimsOrder::Start { fence })).await??))
 }
 
 /// `POST /v1/drain`: nothing is claimed and nothing new is taken from now on; answered when nothing
 /// is in flight, or when the wait is over.
-pub async fn drain(State(app): State<Arc<App>>, request: Request) -> Answered {
+pub async fn drain(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Answered {
     let (_, text) = command_body(&app, request).await?;
     let mut fields = Fields::read(&text)?;
     let wait = fields.integer("wait_ms", 0..=DRAIN_WAIT_MAX.0).map_or(DRAIN_WAIT, Millis);
     fields.finish(&[])?;
-    let set = app.handle.order_claims(ClaimsOrder::Drain).await??;
+    let set = app.handle.order_claims(caller.orders(ClaimsOrder::Drain)).await??;
     tracing::info!(fence = set.fence, in_flight = set.leases_held, "drained, for a hand-over");
     Ok(shown(app.handle.drained(wait).await))
 }

@@ -202,28 +202,28 @@ pub async fn gates(app: &App, numbers: Vec<DestNo>) -> Result<Vec<Option<GateVie
 }
 
 /// `POST /v1/deliveries/{id}/retry`.
-pub async fn retry(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+pub async fn retry(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
     no_body(&app, request).await?;
     let id = read_id(&id)?;
-    change(&app, Command::Retry { id }).await
+    change(&app, &caller, Command::Retry { id }).await
 }
 
 /// `POST /v1/deliveries/{id}/cancel`.
-pub async fn cancel(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+pub async fn cancel(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
     no_body(&app, request).await?;
     let id = read_id(&id)?;
-    change(&app, Command::Cancel { id }).await
+    change(&app, &caller, Command::Cancel { id }).await
 }
 
 /// `DELETE /v1/deliveries/{id}/payload`: also when it is gone already.
-pub async fn erase(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+pub async fn erase(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
     no_body(&app, request).await?;
     let id = read_id(&id)?;
-    change(&app, Command::Erase { id }).await.map(|_| no_content())
+    change(&app, &caller, Command::Erase { id }).await.map(|_| no_content())
 }
 
-async fn change(app: &App, command: Command) -> Answered {
-    match app.handle.command(command).await? {
+async fn change(app: &App, caller: &Caller, command: Command) -> Answered {
+    match app.handle.command(caller.orders(command)).await? {
         Ok(Done::Delivery(view)) => Ok(ok(&DeliveryObject::of(&view, app.handle.now()))),
         Ok(
             Done::Created(_)
@@ -231,7 +231,9 @@ async fn change(app: &App, command: Command) -> Answered {
             | Done::Deleted
             | Done::ImportBegun
             | Done::Imported(_)
-            | Done::Job(_),
+            | Done::Job(_)
+            | Done::Configured
+            | Done::Noted,
         ) => Err(another_answer()),
         Err(CommandError::DestinationUnknown) => {
             Err(Problem::new(Code::DestinationGone, "its destination was deleted: create it again first"))

@@ -36,24 +36,24 @@ const STATES: [DestinationState; 3] =
 pub async fn put(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
     let name = read_name(&id)?;
     let (headers, text) = command_body(&app, request).await?;
-    let wanted = input::read(&text, None, &Checks::of(&app))?;
+    let wanted = input::read(&text, None, &Checks::of(&app.rulebook()))?;
     caller.may_change(&wanted.settings.tenant)?;
     let expect = expected(&app, &name, &headers).await?;
-    let done = order(&app, put_order(name, wanted, expect)).await?;
+    let done = order(&app, &caller, put_order(name, wanted, expect)).await?;
     shown(&app, done).await
 }
 
 /// `PATCH /v1/destinations/{id}`: read, merged and written only if nothing came between.
-pub async fn patch(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+pub async fn patch(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
     let name = read_name(&id)?;
     let (headers, text) = command_body(&app, request).await?;
     let tries = if headers.contains_key(header::IF_MATCH) { 1 } else { PATCH_TRIES };
     for _ in 0..tries {
         let view = find(&app, &name).await?;
         matches(&headers, &view)?;
-        let wanted = input::read(&text, Some(&view.settings), &Checks::of(&app))?;
+        let wanted = input::read(&text, Some(&view.settings), &Checks::of(&app.rulebook()))?;
         let command = put_order(name.clone(), wanted, Expect::Revision(view.revision));
-        match app.handle.command(command).await? {
+        match app.handle.command(caller.orders(command)).await? {
             Ok(done) => return shown(&app, done).await,
             Err(CommandError::RevisionMismatch) => {}
             Err(error) => return Err(error.into()),
@@ -100,7 +100,7 @@ pub async fn delete(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, req
     asked.finish()?;
     let expect = expected(&app, &name, request.headers()).await?;
     let command = Command::DeleteDestination { name: name.clone(), expect };
-    match app.handle.command(command).await? {
+    match app.handle.command(caller.orders(command)).await? {
         Ok(_) => Ok(no_content()),
         Err(CommandError::WorkWaiting { .. }) if cancels => remove(&app, name, expect, &caller).await,
         Err(error) => Err(error.into()),
@@ -156,31 +156,31 @@ async fn set_state(app: &App, id: &str, caller: &Caller, verb: StateVerb, reques
     let mut fields = Fields::read(&text)?;
     let reason = reason(&mut fields);
     fields.finish(&[])?;
-    let done = order(app, Command::SetState { name, verb, reason, by: caller.by().to_owned() }).await?;
+    let done = order(app, caller, Command::SetState { name, verb, reason }).await?;
     shown(app, done).await
 }
 
 /// `PUT /v1/destinations/{id}/hold`.
-pub async fn hold(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+pub async fn hold(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
     let name = read_name(&id)?;
     let (_, text) = command_body(&app, request).await?;
-    let until = read_hold(&text, app.handle.now())?;
-    let done = order(&app, Command::Hold { name, until }).await?;
+    let (until, reason) = read_hold(&text, app.handle.now())?;
+    let done = order(&app, &caller, Command::Hold { name, until, reason }).await?;
     shown(&app, done).await
 }
 
 /// `DELETE /v1/destinations/{id}/hold`.
-pub async fn release(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+pub async fn release(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
     let name = read_name(&id)?;
     no_body(&app, request).await?;
-    let done = order(&app, Command::Release { name }).await?;
+    let done = order(&app, &caller, Command::Release { name }).await?;
     shown(&app, done).await
 }
 
-/// The end of a hold; its reason is checked but not kept in this version.
-fn read_hold(text: &[u8], now: Timestamp) -> Result<Timestamp, Problem> {
+/// The end of a hold, and its reason, which is kept in the audit log alone.
+fn read_hold(text: &[u8], now: Timestamp) -> Result<(Timestamp, String), Problem> {
     let mut fields = Fields::read(text)?;
-    reason(&mut fields);
+    let reason = reason(&mut fields);
     let until: Option<Timestamp> = fields.parsed("until");
     match until {
         Some(until) if until <= now => fields.fault("until", "must be later than now"),
@@ -188,7 +188,7 @@ fn read_hold(text: &[u8], now: Timestamp) -> Result<Timestamp, Problem> {
         Some(_) | None => {}
     }
     fields.finish(&[])?;
-    until.ok_or_else(|| Problem::field("until", "required"))
+    until.map(|until| (until, reason)).ok_or_else(|| Problem::field("until", "required"))
 }
 
 /// Answers with the destination a command made or changed.
@@ -196,7 +196,13 @@ async fn shown(app: &App, done: Done) -> Answered {
     let (status, view) = match done {
         Done::Created(view) => (StatusCode::CREATED, view),
         Done::Changed(view) => (StatusCode::OK, view),
-        Done::Deleted | Done::Delivery(_) | Done::ImportBegun | Done::Imported(_) | Done::Job(_) => {
+        Done::Deleted
+        | Done::Delivery(_)
+        | Done::ImportBegun
+        | Done::Imported(_)
+        | Done::Configured
+        | Done::Noted
+        | Done::Job(_) => {
             return Err(Problem::new(Code::Internal, "the engine answered for something else"));
         }
     };

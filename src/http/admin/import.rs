@@ -20,10 +20,11 @@ use crate::engine::import::{Imported, Item, PAGE_ITEMS, Page};
 use crate::http::admin::deliveries::another_answer;
 use crate::http::admin::{input, order};
 use crate::http::app::{Answered, App, ok, with};
+use crate::http::auth::Caller;
 use crate::http::body::{self, Json};
 use crate::http::error::{Code, Problem};
 use crate::http::query::{Query, value};
-use crate::model::Name;
+use crate::model::{Action, Name};
 
 use line::{Checks, Line};
 use lines::{Lines, MAX_LINE, Piece};
@@ -56,7 +57,7 @@ impl Drop for Taken<'_> {
 }
 
 /// `POST /v1/import`.
-pub async fn import(State(app): State<Arc<App>>, request: Request) -> Answered {
+pub async fn import(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Answered {
     let (parts, body) = request.into_parts();
     let asked = Asked::take(&parts.uri).map_err(Problem::closing)?;
     body::refuse_encoding(&parts.headers)?;
@@ -66,8 +67,9 @@ pub async fn import(State(app): State<Arc<App>>, request: Request) -> Answered {
         return Err(Problem::new(Code::ContentType, detail).closing());
     }
     let _turn = app.importing.take().map_err(Problem::closing)?;
-    let mut work = Work::new(&app, asked);
+    let mut work = Work::new(&app, &caller, asked);
     let whole = work.read(Lines::new(body)).await;
+    work.note(whole.is_ok()).await?;
     let Told { imported, updated, unchanged } = work.told.deliveries;
     let (rejected, dry_run) = (work.told.refused(), asked.dry_run);
     tracing::info!(imported, updated, unchanged, rejected, dry_run, whole = whole.is_ok(), "import");
@@ -179,6 +181,7 @@ impl Tale {
 /// An import at work.
 struct Work<'a> {
     app: &'a App,
+    caller: &'a Caller,
     asked: Asked,
     told: Tale,
     begun: bool,
@@ -198,9 +201,10 @@ enum Goes {
 }
 
 impl<'a> Work<'a> {
-    fn new(app: &'a App, asked: Asked) -> Work<'a> {
+    fn new(app: &'a App, caller: &'a Caller, asked: Asked) -> Work<'a> {
         Work {
             app,
+            caller,
             asked,
             told: Tale { dry_run: asked.dry_run, ..Tale::default() },
             begun: false,
@@ -238,13 +242,15 @@ impl<'a> Work<'a> {
     }
 
     async fn line(&mut self, number: u64, text: &[u8]) -> Result<Goes, Problem> {
-        let checks = Checks { region: &self.app.region, settings: input::Checks::of(self.app) };
+        let rulebook = self.app.rulebook();
+        let checks = Checks { region: &self.app.region, settings: input::Checks::of(&rulebook) };
         let read = line::read(text, &checks);
         if !self.begun {
             let Line::Header(source) = read? else {
                 return Err(Problem::field("kind", "the first line of an export is its header"));
             };
-            order(self.app, Command::BeginImport { source, dry_run: self.asked.dry_run }).await?;
+            order(self.app, self.caller, Command::BeginImport { source, dry_run: self.asked.dry_run })
+                .await?;
             self.begun = true;
             return Ok(Goes::On);
         }
@@ -316,7 +322,7 @@ impl<'a> Work<'a> {
         let Asked { dry_run, stop_on_error } = self.asked;
         let dry_run = dry_run.then(|| Arc::clone(&self.assumed));
         let Done::Imported(done) =
-            order(self.app, Command::Import(Page { items, dry_run, stop_on_error })).await?
+            order(self.app, self.caller, Command::Import(Page { items, dry_run, stop_on_error })).await?
         else {
             return Err(another_answer());
         };
@@ -331,6 +337,22 @@ impl<'a> Work<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The totals go into the audit log, if something was to be stored.
+    async fn note(&self, whole: bool) -> Result<(), Problem> {
+        if self.asked.dry_run || !self.begun {
+            return Ok(());
+        }
+        let Told { imported, updated, unchanged } = self.told.deliveries;
+        let (rejected, more) = (self.told.refused(), if whole { "" } else { "; it broke off" });
+        let detail = format!(
+            "deliveries imported {imported}, updated {updated}, unchanged {unchanged}; destinations imported {}; \
+             lines rejected {rejected}{more}",
+            self.told.destinations.imported
+        );
+        let note = Command::Note { action: Action::ImportEnd, detail };
+        order(self.app, self.caller, note).await.map(drop)
     }
 
     /// 507: what an import brings is not to fill the disk for what is here.

@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use serde_json::value::RawValue;
 use url::Url;
 
-use crate::http::app::{App, Defaults};
+use crate::http::app::{Defaults, Rulebook};
 use crate::http::dto::destination::MASK;
 use crate::http::error::Problem;
 use crate::http::fields::{Fields, cut, out_of};
@@ -59,8 +59,8 @@ pub struct Checks<'a> {
 impl<'a> Checks<'a> {
     /// Those of this server.
     #[must_use]
-    pub fn of(app: &'a App) -> Checks<'a> {
-        Checks { rules: &app.rules, policies: &app.policies, defaults: app.defaults }
+    pub fn of(now: &'a Rulebook) -> Checks<'a> {
+        Checks { rules: &now.rules, policies: &now.policies, defaults: now.defaults }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::engine::command::{Command, Done};
 use crate::http::admin::destinations::{find, gate, read_name, tagged};
 use crate::http::admin::{command_body, order};
 use crate::http::app::{Answered, App, Id, ok};
+use crate::http::auth::Caller;
 use crate::http::dto::delivery::AttemptObject;
 use crate::http::dto::destination::DestinationObject;
 use crate::http::error::{Code, Problem};
@@ -35,7 +36,7 @@ struct RotatedObject<'a> {
 }
 
 /// `POST /v1/destinations/{id}/secrets/rotate`.
-pub async fn rotate(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+pub async fn rotate(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
     let name = read_name(&id)?;
     let (_, text) = command_body(&app, request).await?;
     let mut fields = Fields::read(&text)?;
@@ -45,7 +46,7 @@ pub async fn rotate(State(app): State<Arc<App>>, Id(id): Id, request: Request) -
     let made = given.is_none();
     let secret = given.map_or_else(fresh, Ok)?;
     let shown = made.then(|| secret.reveal());
-    let done = order(&app, Command::RotateSecret { name, secret, overlap }).await?;
+    let done = order(&app, &caller, Command::RotateSecret { name, secret, overlap }).await?;
     rotated(&app, done, shown).await
 }
 

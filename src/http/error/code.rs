@@ -37,6 +37,7 @@ pub enum Code {
     PayloadErased,
     QueueFull,
     DiskLow,
+    TenantQuota,
     Draining,
     ShuttingDown,
     FenceRequired,
@@ -93,6 +94,7 @@ impl Code {
             Code::PayloadErased => "payload_erased",
             Code::QueueFull => "queue_full",
             Code::DiskLow => "disk_low",
+            Code::TenantQuota => "tenant_quota",
             Code::Draining => "draining",
             Code::FenceRequired => "fence_required",
             Code::NotDrained => "not_drained",
@@ -153,6 +155,7 @@ impl Code {
                 S::SERVICE_UNAVAILABLE
             }
             Code::DiskLow => S::INSUFFICIENT_STORAGE,
+            Code::TenantQuota => S::TOO_MANY_REQUESTS,
             Code::BackupFailed | Code::Damaged | Code::Internal => S::INTERNAL_SERVER_ERROR,
         }
     }
@@ -190,6 +193,7 @@ impl Code {
             Code::PayloadErased => "The body is no longer there",
             Code::QueueFull => "There is no room now",
             Code::DiskLow => "The disk is nearly full",
+            Code::TenantQuota => "The tenant has used up its quota",
             Code::Draining => "Another server is to take over",
             Code::FenceRequired => "The server was drained",
             Code::NotDrained => "The server is not drained",

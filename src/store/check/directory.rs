@@ -4,10 +4,11 @@
 use redb::ReadableTable;
 
 use super::Walk;
-use crate::model::{DeliveryId, DestNo, DestinationState, JobId};
+use crate::model::{AuditKey, DeliveryId, DestNo, DestinationState, JobId};
 use crate::store::record;
 use crate::store::rows::name_of;
 use crate::store::{DestinationView, StoreError};
+use crate::time::Timestamp;
 
 impl Walk<'_> {
     /// Everything that a server needs before it can look at a delivery.
@@ -17,7 +18,8 @@ impl Walk<'_> {
         self.destination_names()?;
         self.gates()?;
         self.attempts()?;
-        self.jobs()
+        self.jobs()?;
+        self.audit()
     }
 
     fn names(&mut self) -> Result<(), StoreError> {
@@ -86,6 +88,19 @@ impl Walk<'_> {
             let id = JobId(id.value());
             let good = record::decode_job(id, value.value()).is_ok();
             self.spare(good, || format!("{id} cannot be read"));
+        }
+        Ok(())
+    }
+
+    /// Nothing hangs on an entry of the log: one that is damaged is left out of a list.
+    fn audit(&mut self) -> Result<(), StoreError> {
+        for row in self.file.tables.audit.iter()? {
+            let (key, value) = row?;
+            let (at, n) = key.value();
+            let key = AuditKey { at: Timestamp(at), n };
+            self.found.audit += 1;
+            let good = record::decode_audit(key, value.value()).is_ok();
+            self.spare(good, || format!("entry {key} of the audit log cannot be read"));
         }
         Ok(())
     }

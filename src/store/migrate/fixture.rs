@@ -6,9 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Lease, Payload, Source, State};
 use crate::model::destination::StateNote;
+use crate::model::{Action, AuditEntry};
 use crate::model::{Certificates, ClientCertificate, LiveSecret, Name, NewBody, Rate, Secret, TenantNo};
 use crate::model::{ClassNo, DeliveryId, DestNo, Destination, DestinationState, Header, HoldScope, Lane};
 use crate::outcome::{AttemptResult, Clamped, Ending, GateMemory, Hold, HoldReason, NextReason};
+use crate::store::AuditFilter;
 use crate::store::check::check;
 use crate::store::open::FORMAT;
 use crate::store::record::StoredDestination;
@@ -241,12 +243,18 @@ fn write(path: &Path) {
             }
             file.tables.deliveries.insert(DAMAGED.0, &b"\x01damaged"[..])?;
             file.quarantine_damaged(DAMAGED, DAY)?;
+            file.put_audit(7, &audit(), 9)?;
             file.tick(41, DAY)
         })
         .unwrap();
     store.end_run(DAY).unwrap();
     store.close().unwrap();
     compact(path).unwrap();
+}
+
+fn audit() -> AuditEntry {
+    let (by, object, detail) = ("token:ops".to_owned(), Some("held".to_owned()), "was active".to_owned());
+    AuditEntry { at: DAY, by, action: Action::DestinationPause, object, detail }
 }
 
 /// A copy of it that a server may open: the fixture itself is never changed.
@@ -291,6 +299,8 @@ fn has_it_all(path: &Path) {
     let held = file.by_key(&name("acme"), &"key-2".parse().unwrap(), Some(&name("held"))).unwrap();
     assert_eq!(held.iter().map(|view| view.delivery.id).collect::<Vec<_>>(), [DeliveryId(2)]);
     assert_eq!(held[0].held_until, gate().hold.map(|hold| hold.until));
+    let log = file.audit(&AuditFilter::default(), None, 9, &|| false).unwrap();
+    assert_eq!(log.items, [audit()]);
     directory(&store, &file);
     let found = check(&file).unwrap();
     assert_eq!(found.problems, [] as [String; 0]);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Payload, Source, State};
 use crate::model::destination::StateNote;
+use crate::model::{Action, AuditEntry};
 use crate::model::{
     BulkAction, Certificates, ClassNo, ClientCertificate, DeliveryId, DestNo, Destination, DestinationState,
     Header, HoldScope, JobState, Lane, LiveSecret, Rate, Secret, TenantNo,
@@ -156,12 +157,29 @@ fn job() -> Job {
     }
 }
 
+fn audit_key() -> AuditKey {
+    AuditKey { at: Timestamp(1_768_478_400_000), n: 4_097 }
+}
+
+fn audit() -> AuditEntry {
+    AuditEntry {
+        at: audit_key().at,
+        by: "token:ops".into(),
+        action: Action::DestinationPause,
+        object: Some("shop-eu".into()),
+        detail: "was active: upgrade".into(),
+    }
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[test]
 fn everything_comes_back_as_it_went() {
+    assert_eq!(decode_audit(audit_key(), &encode_audit(audit_key(), &audit())), Ok(audit()));
+    let other = AuditKey { n: 4_098, ..audit_key() };
+    assert_eq!(decode_audit(other, &encode_audit(audit_key(), &audit())), Err(Damaged));
     let it = delivery();
     assert_eq!(decode_delivery(it.id, &encode_delivery(&it)), Ok(it));
     let ended = Delivery {
@@ -189,12 +207,15 @@ fn the_bytes_of_version_1_are_frozen() {
     insta::assert_snapshot!(hex(&encode_destination(DestNo(2), &stored())), @"010773686f702d65750461636d651868747470733a2f2f6578616d706c652e636f6d2f686f6f6b080101fc20a10700030764656661756c74fb983afb88130103782d61016202001809090909090909090909090909090909090909090909090900010808080808080808080808080808080808080808080808080808080808080808014d01010263610105636861696e036b6579010a31302e302e302e302f380101017205086f70657261746f7204067084255c");
     insta::assert_snapshot!(hex(&encode_gate(DestNo(2), &gate())), @"0101630102010101020301280801fcc0175302fcc0d8a7000401050106f4172b96");
     insta::assert_snapshot!(hex(&encode_job(&job())), @"01020202030102010461636d65020773686f702d65750773686f702d7573010462756c6b01016c017602fbad01fbf701010501010102010301040105010601020101320201060302010709010809746f6b656e3a6f707362f9205e");
+    insta::assert_snapshot!(hex(&encode_audit(audit_key(), &audit())), @"0109746f6b656e3a6f707303010773686f702d657513776173206163746976653a20757067726164655de77f1a");
     insta::assert_snapshot!(hex(&seal_part(&[1, 2], b"abc")), @"01616263befe5243");
 }
 
 /// Disk codes are places in these lists: what is there keeps its place for ever.
 #[test]
 fn disk_codes_are_frozen() {
+    let actions: Vec<_> = Action::ALL.iter().map(|action| action.as_str()).collect();
+    insta::assert_snapshot!(actions.join(" "), @"destination.create destination.update destination.delete destination.pause destination.resume destination.enable destination.disable destination.hold destination.release destination.rotate delivery.retry delivery.cancel delivery.erase claims.stop claims.start drain import.begin import.end backup backup.hold backup.release config.reload bulk.start bulk.stop");
     let ends: Vec<_> = Ending::ALL.iter().map(|end| end.as_str()).collect();
     insta::assert_snapshot!(ends.join(" "), @"delivered rejected exhausted expired cancelled payload_gone destination_gone quarantined");
     let reasons: Vec<_> = NextReason::ALL.iter().map(|reason| reason.as_str()).collect();

@@ -23,7 +23,8 @@ const TOKENS: [(&str, &str, &str); 6] = [
     ("acme-admin", "\"admin\"", "tenants = [\"acme\"]"),
 ];
 
-fn config(folder: &Path, more: &str) -> String {
+/// A config file in `folder` with the tokens in it; its path.
+pub(super) fn config(folder: &Path, more: &str) -> String {
     let token = |(id, scopes, tenants): (&str, &str, &str)| {
         let digest: String = Sha256::digest(id).iter().map(|byte| format!("{byte:02x}")).collect();
         format!("[[token]]\nid = \"{id}\"\nsha256 = \"{digest}\"\nscopes = [{scopes}]\n{tenants}\n")
@@ -34,14 +35,18 @@ fn config(folder: &Path, more: &str) -> String {
     path.display().to_string()
 }
 
-struct Guarded {
-    server: TestServer,
-    client: Client,
+pub(super) struct Guarded {
+    pub(super) server: TestServer,
+    pub(super) client: Client,
 }
 
 impl Guarded {
-    fn start(more: &str) -> Guarded {
-        let folder = Arc::new(TempDir::new().unwrap());
+    pub(super) fn start(more: &str) -> Guarded {
+        Guarded::start_in(Arc::new(TempDir::new().unwrap()), more)
+    }
+
+    /// The same with its files in `folder`.
+    pub(super) fn start_in(folder: Arc<TempDir>, more: &str) -> Guarded {
         let config = config(folder.path(), more);
         let server = TestServer::start(folder, &[("DUEHOOK_CONFIG", &config)]);
         let client = Client::builder().no_proxy().build().unwrap();
@@ -49,7 +54,7 @@ impl Guarded {
     }
 
     /// One request under a token; an empty one is none.
-    async fn ask(&self, token: &str, method: &str, path: &str, body: &Value) -> Answer {
+    pub(super) async fn ask(&self, token: &str, method: &str, path: &str, body: &Value) -> Answer {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let mut request = self.client.request(method, format!("{}{path}", self.server.admin));
         if !token.is_empty() {
@@ -61,14 +66,14 @@ impl Guarded {
         Answer::of(request).await
     }
 
-    async fn status(&self, token: &str, method: &str, path: &str) -> (u16, Option<String>) {
+    pub(super) async fn status(&self, token: &str, method: &str, path: &str) -> (u16, Option<String>) {
         let answer = self.ask(token, method, path, &Value::Null).await;
         let code = answer.json()["code"].as_str().map(str::to_owned);
         (answer.status, code)
     }
 }
 
-const BOTH: &str = "[ingest]\nauth = \"token\"\n[admin]\nauth = \"token\"";
+pub(super) const BOTH: &str = "[ingest]\nauth = \"token\"\n[admin]\nauth = \"token\"";
 
 #[tokio::test]
 async fn t60_who_has_no_known_token_learns_nothing() {
@@ -312,7 +317,10 @@ async fn a_unix_socket_says_who_asks() {
         .body(json!({"tenant": "a", "url": "https://a.example.com/"}).to_string());
     Answer::of(put).await.expect(201);
     let paused = Answer::of(client.post("http://localhost/v1/destinations/shop/pause")).await.expect(200);
-    assert_eq!(paused["state_by"], format!("uid:{}", rustix::process::getuid().as_raw()));
+    let by = format!("uid:{}", rustix::process::getuid().as_raw());
+    assert_eq!(paused["state_by"], by);
+    let log = Answer::of(client.get("http://localhost/v1/audit?limit=1")).await.expect(200);
+    assert_eq!((&log["data"][0]["by"], &log["data"][0]["action"]), (&json!(by), &json!("destination.pause")));
     let run = duehook(&["--admin", &listen, "dest", "get", "shop"], &[], b"");
     assert!(run.code == 0 && run.stdout.contains("paused"), "{}{}", run.stdout, run.stderr);
     let other = Answer::of(client.get("http://evil.example/v1/stats")).await;

@@ -117,12 +117,7 @@ fn a_crash_between_pages_misses_nothing_and_repeats_nothing() {
 }
 
 fn pause_of(place: u32) -> Command {
-    Command::SetState {
-        name: destination(place),
-        verb: StateVerb::Pause,
-        reason: String::new(),
-        by: "operator".into(),
-    }
+    Command::SetState { name: destination(place), verb: StateVerb::Pause, reason: String::new() }
 }
 
 /// Found is not taken: each is looked at again when it is its turn.
@@ -310,10 +305,10 @@ fn a_drained_server_has_no_turns() {
     delayed(&mut scene, 0, 3);
     let id = begin(&mut scene, BulkAction::Cancel, at(0));
     let claims = |order| Batch { claims: vec![order], ..Batch::default() };
-    scene.step(claims(ClaimsOrder::Drain));
+    scene.step(claims(ClaimsOrder::Drain.into()));
     let (before, page) = (job(&scene, id), found(&scene, id));
     assert_eq!(turn(&mut scene, page.clone()), before);
-    scene.step(claims(ClaimsOrder::Start { fence: Some(1) }));
+    scene.step(claims(ClaimsOrder::Start { fence: Some(1) }.into()));
     assert_eq!(counts(&turn(&mut scene, page)), (3, 3, 0));
 }
 

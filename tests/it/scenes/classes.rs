@@ -148,7 +148,8 @@ fn c191_only_what_is_due_grows_old() {
     let routine = &live.classes[1];
     assert_eq!((routine.oldest_ready_at, routine.ready), (None, 0));
     assert_eq!(routine.delayed + routine.held, 5);
-    scene.step(Batch { claims: vec![duehook::engine::command::ClaimsOrder::Stop], ..Batch::default() });
+    scene
+        .step(Batch { claims: vec![duehook::engine::command::ClaimsOrder::Stop.into()], ..Batch::default() });
     scene.deliver(1);
     scene.run_to(40 * MINUTE);
     let now = scene.now();

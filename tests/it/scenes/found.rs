@@ -74,7 +74,7 @@ fn an_operators_hold_reopens_with_one_request() {
         scene.deliver(0);
     }
     let until = Timestamp(NOON + scene.mono + MINUTE);
-    scene.command(Command::Hold { name: destination(0), until }).expect("it is there");
+    scene.command(Command::Hold { name: destination(0), until, reason: String::new() }).expect("it is there");
     scene.run_to(scene.mono + 10 * SECOND);
     assert_eq!(scene.gate(0).limit, 1);
 }
@@ -87,9 +87,10 @@ fn interrupted_work_that_waits_for_a_slot_does_not_hold_back_what_is_due() {
         _ => Some((answered(200, None), 14 * SECOND)),
     };
     let mut scene = Scene::new(Setting { destinations: 2, ..Setting::default() }, script);
-    let state = |place: u32, verb: StateVerb| {
-        let (reason, by) = (String::new(), String::new());
-        Command::SetState { name: destination(place), verb, reason, by }
+    let state = |place: u32, verb: StateVerb| Command::SetState {
+        name: destination(place),
+        verb,
+        reason: String::new(),
     };
     for place in 0..2 {
         scene.deliver(place);

@@ -37,7 +37,7 @@ fn c037_the_time_that_was_computed_is_the_one_that_is_stored() {
     let due = scene.due(id);
     assert!((200_005..=220_005).contains(&due), "{due}");
     let until = Timestamp(NOON + 300 * SECOND);
-    scene.command(Command::Hold { name: destination(0), until }).expect("held");
+    scene.command(Command::Hold { name: destination(0), until, reason: String::new() }).expect("held");
     for look in [150, 210, 250, 299] {
         scene.run_to(look * SECOND);
         assert_eq!((scene.due(id), scene.sent.len()), (due, 1), "at {look} s");
@@ -58,8 +58,8 @@ fn c068_gone_disables_and_keeps_what_waits() {
     assert_eq!(scene.sent.len(), 1);
     let refused = scene.post(0, |_| {});
     assert!(matches!(refused, Err(Rejected::DestinationDisabled { .. })), "{refused:?}");
-    let (reason, by) = ("moved".to_owned(), "operator".to_owned());
-    let enable = Command::SetState { name: destination(0), verb: StateVerb::Enable, reason, by };
+    let reason = "moved".to_owned();
+    let enable = Command::SetState { name: destination(0), verb: StateVerb::Enable, reason };
     match scene.command(enable) {
         Ok(Done::Changed(view)) => assert_eq!(view.note.state, DestinationState::Active),
         other => panic!("{other:?}"),

@@ -84,7 +84,7 @@ fn c018_a_zero_is_no_loop() {
 fn c038_expiry_goes_on_behind_a_hold() {
     let mut scene = Scene::new(Setting::default(), |_| soon(204, None));
     let until = Timestamp(NOON + 24 * HOUR);
-    scene.command(Command::Hold { name: destination(0), until }).expect("held");
+    scene.command(Command::Hold { name: destination(0), until, reason: String::new() }).expect("held");
     let taken = scene.post(0, |new| new.max_age = Some(Millis(6 * HOUR)));
     let id = taken.expect("it is taken").delivery.delivery.id;
     scene.run_to(6 * HOUR - 1);

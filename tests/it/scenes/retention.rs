@@ -64,8 +64,8 @@ fn c150_c161_the_file_is_as_large_as_what_it_keeps() {
         let setting = Setting { destinations: 2, policy: policy.clone(), ..Setting::default() };
         let mut scene = Scene::new(Setting { retention: Millis(retention), ..setting }, mixed);
         let verb = duehook::engine::command::StateVerb::Pause;
-        let (reason, by) = (String::new(), "test".into());
-        scene.command(Command::SetState { name: destination(1), verb, reason, by }).expect("it is there");
+        let reason = String::new();
+        scene.command(Command::SetState { name: destination(1), verb, reason }).expect("it is there");
         let late = |new: &mut NewDelivery| {
             new.not_before = Some(Timestamp(NOON + 29 * DAY));
             new.max_age = Some(Millis(30 * DAY));

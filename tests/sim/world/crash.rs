@@ -116,6 +116,7 @@ impl World {
             max_terminal: 1_000_000,
             delivered_payload: Millis(0),
             failed_payload: Millis::seconds(7 * 86_400),
+            audit: Millis(90 * 24 * 3_600_000),
         };
         Limits {
             slots: self.slots,
@@ -124,6 +125,7 @@ impl World {
             retention,
             classes: ClassSettings::first(),
             reserve_permille: 300,
+            tenant_quotas: duehook::engine::TenantQuotas::default(),
             tenant_weights: TenantWeights {
                 default: 1,
                 named: BTreeMap::from([(name("t1"), 3), (name("t2"), 10)]),
@@ -175,7 +177,7 @@ impl World {
         }
         Unanswered {
             posts: given.batch.accepts.clone(),
-            commands: given.batch.commands.clone(),
+            commands: given.batch.commands.iter().map(|order| order.what.clone()).collect(),
             reports: given.reports.len(),
             before: Some(self.before()),
         }
@@ -406,7 +408,7 @@ impl World {
         let when = self.rng.below(3);
         let quiet = when == 0;
         let before = quiet.then(|| self.before().rows);
-        let commands = given.batch.commands.clone();
+        let commands: Vec<Command> = given.batch.commands.iter().map(|order| order.what.clone()).collect();
         if when > 0 {
             let after = self.rng.below(60);
             self.disk.arm((when == 1).then_some(Fault::Stop { after }));

@@ -29,7 +29,8 @@ fn if_match() {
 fn holds() {
     let check = |text: &str, want: Result<&str, &str>| {
         let got = read_hold(text.as_bytes(), T0);
-        let got = got.map(|until| until.to_string()).map_err(|problem| problem.errors[0].field.to_string());
+        let got =
+            got.map(|(until, _)| until.to_string()).map_err(|problem| problem.errors[0].field.to_string());
         assert_eq!(got.as_deref().map_err(|field| &**field), want, "{text}");
     };
     check(r#"{"until":"2026-01-15T12:00:01Z","reason":"upgrade"}"#, Ok("2026-01-15T12:00:01.000Z"));

@@ -1,0 +1,77 @@
+//! `audit`: who changed what.
+
+use comfy_table::Table;
+use reqwest::Method;
+use serde::Deserialize;
+
+use super::args::settings::Audit;
+use super::client::Client;
+use super::fault::Fault;
+use super::output::{Output, printed, table, write};
+use super::wire::RawPage;
+
+/// The most that a page may have (API.md).
+const PAGE: u64 = 1000;
+
+/// An entry, as far as it is shown.
+#[derive(Debug, Deserialize)]
+struct Entry {
+    at: String,
+    by: String,
+    action: String,
+    object: Option<String>,
+    detail: String,
+}
+
+/// Lists entries, page after page, until the limit or the end.
+pub(super) async fn list(client: &Client, output: &Output, asked: &Audit) -> Result<(), Fault> {
+    let mut left = if asked.all { u64::MAX } else { asked.limit };
+    let mut cursor = None;
+    let mut shown = table(&["when", "by", "action", "object", "detail"]);
+    while left > 0 {
+        let mut query = query(asked);
+        query.push(("limit", left.min(PAGE).to_string()));
+        query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+        let request = client.request_with(Method::GET, &["v1", "audit"], &query);
+        let page: RawPage = client.read(&client.answer(request).await?.text)?;
+        left = left.saturating_sub(page.data.len() as u64);
+        for item in &page.data {
+            if output.json {
+                write(item.get())?;
+            } else {
+                shown.add_row(row(output, client.read(item.get())?));
+            }
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    finish(output, &shown, cursor.is_some())
+}
+
+fn finish(output: &Output, shown: &Table, more: bool) -> Result<(), Fault> {
+    match (output.json, shown.is_empty()) {
+        (true, _) => Ok(()),
+        (false, true) => write("no entries"),
+        (false, false) => {
+            write(&printed(shown))?;
+            if more { write("there are more: --limit N or --all") } else { Ok(()) }
+        }
+    }
+}
+
+fn query(asked: &Audit) -> Vec<(&'static str, String)> {
+    let given = [
+        ("by", &asked.by),
+        ("action", &asked.action),
+        ("object", &asked.object),
+        ("after", &asked.after),
+        ("before", &asked.before),
+    ];
+    given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
+}
+
+fn row(output: &Output, it: Entry) -> [String; 5] {
+    [output.when(Some(&it.at)), it.by, it.action, it.object.unwrap_or_else(|| "-".to_owned()), it.detail]
+}

@@ -1,0 +1,201 @@
+//! The audit log: each change of an operator leaves its entry in the commit that makes it.
+
+use duehook::engine::command::{ClaimsOrder, Order, StateVerb};
+use duehook::model::{Action, AuditEntry, Secret};
+use duehook::store::{AuditFilter, check};
+
+use super::*;
+use crate::sim::disk::Fault;
+use crate::sim::rng::Rng;
+
+const DAY: u64 = 24 * HOUR;
+
+impl Scene {
+    /// The whole log, the oldest entry first.
+    fn audit(&self) -> Vec<AuditEntry> {
+        let file = self.engine().reader().snapshot().expect("readable");
+        let page = file.audit(&AuditFilter::default(), None, 1_000, &|| false).expect("readable");
+        assert_eq!(page.next, None);
+        page.items.into_iter().rev().collect()
+    }
+
+    /// The entries that `work` leaves: who, what, to what, and the detail.
+    fn entries(&mut self, work: impl FnOnce(&mut Scene)) -> Vec<(String, Action, Option<String>, String)> {
+        let before = self.audit().len();
+        work(self);
+        let entry = |it: AuditEntry| (it.by, it.action, it.object, it.detail);
+        self.audit().into_iter().skip(before).map(entry).collect()
+    }
+
+    /// One order of `token:ops`, and the one entry that it leaves: action, object and detail.
+    #[track_caller]
+    fn noted(&mut self, what: Command, action: Action, object: Option<&str>, detail: &str) {
+        let mut entries = self.entries(|scene| {
+            scene.order("token:ops", what.clone()).unwrap_or_else(|error| panic!("{what:?}: {error}"));
+        });
+        assert_eq!(entries.len(), 1, "{what:?}: {entries:?}");
+        let (by, got, of, says) = entries.remove(0);
+        assert_eq!((&*by, got, of.as_deref()), ("token:ops", action, object), "{what:?}");
+        assert!(says.contains(detail), "{what:?}: {says:?} does not say {detail:?}");
+    }
+
+    #[track_caller]
+    fn unnoted(&mut self, what: Command) {
+        let entries = self.entries(|scene| drop(scene.order("token:ops", what.clone())));
+        assert_eq!(entries, [], "{what:?}");
+    }
+}
+
+fn put(place: u32, change: impl FnOnce(&mut Destination)) -> Command {
+    let mut settings = settings(8, Millis(15_000));
+    change(&mut settings);
+    let (name, settings) = (destination(place), Box::new(settings));
+    Command::PutDestination { name, settings, keep_secrets: true, expect: Expect::Anything }
+}
+
+#[test]
+fn every_change_of_a_destination_is_noted_and_no_other() {
+    let mut scene = Scene::new(Setting { destinations: 0, ..Setting::default() }, |_| soon(200, None));
+    let it = || destination(0);
+    let state = |verb, reason: &str| Command::SetState { name: it(), verb, reason: reason.to_owned() };
+    let d0 = Some("d0");
+    scene.noted(put(0, |_| {}), Action::DestinationCreate, d0, "tenant acme, host receiver.example");
+    scene.noted(put(0, |_| {}), Action::DestinationUpdate, d0, "nothing differs");
+    let other = put(0, |it| {
+        it.url = "https://receiver.example/secret-path?key=1".parse().expect("a URL");
+        it.timeout = Millis(5_000);
+    });
+    scene.noted(other, Action::DestinationUpdate, d0, "changed url, timeout_ms");
+    scene.noted(state(StateVerb::Pause, "upgrade"), Action::DestinationPause, d0, "was active: upgrade");
+    scene.unnoted(state(StateVerb::Pause, "again"));
+    scene.noted(state(StateVerb::Disable, ""), Action::DestinationDisable, d0, "was paused");
+    scene.unnoted(state(StateVerb::Resume, ""));
+    scene.noted(state(StateVerb::Enable, ""), Action::DestinationEnable, d0, "was disabled");
+    scene.noted(state(StateVerb::Pause, ""), Action::DestinationPause, d0, "was active");
+    scene.noted(state(StateVerb::Resume, ""), Action::DestinationResume, d0, "was paused");
+    let until = Timestamp(NOON + HOUR);
+    let hold = Command::Hold { name: it(), until, reason: "they asked".to_owned() };
+    scene.noted(hold, Action::DestinationHold, d0, "until 2026-01-15T13:00:00.000Z: they asked");
+    scene.noted(
+        Command::Release { name: it() },
+        Action::DestinationRelease,
+        d0,
+        "was held until 2026-01-15T13",
+    );
+    scene.unnoted(Command::Release { name: it() });
+    let secret = Secret::symmetric(&[7; 32]).expect("a secret");
+    let rotate = Command::RotateSecret { name: it(), secret, overlap: Millis(HOUR) };
+    scene.noted(rotate, Action::SecretRotate, d0, "overlap 1h");
+    let expect = Expect::Revision(1);
+    scene.unnoted(Command::DeleteDestination { name: it(), expect });
+    let delete = Command::DeleteDestination { name: it(), expect: Expect::Anything };
+    scene.noted(delete, Action::DestinationDelete, d0, "tenant acme");
+    scene.unnoted(state(StateVerb::Pause, ""));
+    let all: String = scene.audit().iter().map(|it| it.detail.clone()).collect();
+    assert!(!all.contains("secret-path") && !all.contains("key=1"), "{all}");
+}
+
+/// What had ended, and how, is still known when a new round has begun.
+#[test]
+fn the_earlier_end_stays_in_the_log() {
+    let mut scene = Scene::new(Setting::default(), |_| soon(404, None));
+    let id = scene.deliver(0);
+    scene.run_to(SECOND);
+    assert_eq!(scene.ending(id), Some(Ending::Rejected));
+    let text = id.to_string();
+    let was = "was rejected since 2026-01-15T12:00:00.005Z, attempts 1, failures 0, throttles 0";
+    scene.noted(Command::Retry { id }, Action::DeliveryRetry, Some(&text), was);
+    assert_eq!(scene.ending(id), None, "it goes out again");
+    scene.unnoted(Command::Cancel { id: DeliveryId(7) });
+    scene.run_to(2 * SECOND);
+    scene.noted(Command::Erase { id }, Action::DeliveryErase, Some(&text), "was rejected since");
+    scene.unnoted(Command::Erase { id });
+    scene.unnoted(Command::Retry { id });
+    let late = |new: &mut NewDelivery| new.not_before = Some(Timestamp(NOON + HOUR));
+    let waits = scene.post(0, late).expect("taken").delivery.delivery.id;
+    let cancel = Command::Cancel { id: waits };
+    scene.noted(
+        cancel.clone(),
+        Action::DeliveryCancel,
+        Some(&waits.to_string()),
+        "was waiting, due 2026-01-15T13",
+    );
+    scene.unnoted(cancel);
+}
+
+#[test]
+fn orders_to_the_whole_server_are_noted() {
+    let mut scene = Scene::new(Setting::default(), |_| soon(200, None));
+    let mut check = |what: ClaimsOrder, want: Option<(Action, &str)>| {
+        let entries = scene.entries(|scene| {
+            let order = Order { by: "uid:1000".into(), what };
+            scene.step(Batch { claims: vec![order], ..Batch::default() });
+        });
+        let got: Vec<_> = entries
+            .iter()
+            .map(|(by, action, object, says)| (&**by, *action, object.clone(), &**says))
+            .collect();
+        let want: Vec<_> = want.into_iter().map(|(action, says)| ("uid:1000", action, None, says)).collect();
+        assert_eq!(got, want, "{what:?}");
+    };
+    check(ClaimsOrder::Start { fence: None }, None);
+    check(ClaimsOrder::Stop, Some((Action::ClaimsStop, "was running")));
+    check(ClaimsOrder::Stop, None);
+    check(ClaimsOrder::Start { fence: None }, Some((Action::ClaimsStart, "was stopped")));
+    check(ClaimsOrder::Drain, Some((Action::Drain, "was running, fence 1")));
+    check(ClaimsOrder::Start { fence: Some(7) }, None);
+    check(ClaimsOrder::Start { fence: Some(1) }, Some((Action::ClaimsStart, "was drained")));
+    let (action, detail) = (Action::Backup, "to /mnt/a.redb".to_owned());
+    scene.noted(Command::Note { action, detail }, Action::Backup, None, "to /mnt/a.redb");
+}
+
+/// Whatever moment the process dies in: there is an entry exactly where there is the change.
+#[test]
+fn a_crash_keeps_change_and_entry_together() {
+    let (mut both, mut rng) = (0, Rng::new(7));
+    for writes in 0..200 {
+        let mut scene = Scene::new(Setting::default(), |_| soon(200, None));
+        let before = scene.audit().len();
+        scene.disk.watch(true);
+        scene.disk.arm(Some(Fault::Stop { after: writes }));
+        let now = scene.now();
+        let pause = Command::SetState { name: destination(0), verb: StateVerb::Pause, reason: String::new() };
+        let batch = Batch { commands: vec![pause.into()], ..Batch::default() };
+        let told = scene.engine.as_mut().expect("it is open").step(now, batch).is_ok();
+        if writes % 2 == 1 {
+            scene.disk.lose(&mut rng);
+        }
+        scene.restart(SECOND);
+        let file = scene.engine().reader().snapshot().expect("readable");
+        let paused = file.destination(&destination(0)).expect("readable").expect("it is there");
+        let paused = paused.note.state == duehook::model::DestinationState::Paused;
+        let noted = scene.audit().len() > before;
+        assert_eq!(paused, noted, "after {writes} writes");
+        assert!(paused || !told, "after {writes} writes: what was told is there");
+        both += u32::from(paused);
+        let found = check::check(&file).expect("readable");
+        assert_eq!(found.problems, [] as [String; 0]);
+        if told {
+            break;
+        }
+    }
+    assert!(both > 0);
+}
+
+#[test]
+fn entries_go_when_their_time_is_over_a_page_a_step() {
+    let mut scene = Scene::new(Setting::default(), |_| soon(200, None));
+    for _ in 0..300 {
+        scene.command(put(0, |_| {})).expect("it is there");
+    }
+    scene.run_to(89 * DAY);
+    scene.command(put(0, |_| {})).expect("it is there");
+    assert_eq!(scene.audit().len(), 302);
+    scene.run_to(90 * DAY + MINUTE);
+    assert_eq!(scene.audit().len(), 1, "the young one stays");
+    scene.restart(0);
+    scene.run_to(178 * DAY);
+    assert_eq!(scene.audit().len(), 1);
+    scene.run_to(180 * DAY);
+    assert_eq!(scene.audit(), []);
+}
