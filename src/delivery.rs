@@ -6,7 +6,9 @@
 
 mod attempt;
 
-use crate::model::{ClassNo, DeliveryId, DestNo, Digest, Header, IdempotencyKey, Lane, Name, TenantNo};
+use crate::model::{
+    ClassNo, DeliveryId, DestNo, Digest, Header, IdempotencyKey, Lane, Name, NewBody, TenantNo,
+};
 use crate::outcome::{AttemptResult, Counted, Ending, NextReason, Standing, Verdict};
 use crate::time::{Millis, Timestamp};
 
@@ -77,6 +79,7 @@ pub struct Payload {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     Inline { bytes: u32, sha256: Digest },
+    /// The digest was given, or is that of the bytes which the first attempt that read it sent.
     Reference { uri: String, sha256: Option<Digest> },
 }
 
@@ -208,17 +211,23 @@ impl Delivery {
         self.key.as_ref().map_or_else(|| self.id.to_string(), |key| key.as_str().to_owned())
     }
 
-    /// True when a body with this digest and content type repeats this delivery's: all else in
-    /// a repeat is ignored (API.md, *One key, one delivery*). Where the digest was erased nothing is
-    /// left to compare, and the key alone decides: a repeat is never sent as another delivery.
+    /// True when this body and content type repeat this delivery's: all else in a repeat is ignored
+    /// (API.md, *One key, one delivery*). A reference is the same unless both name a digest and these
+    /// differ. Where the digest was erased nothing is left to compare, and the key alone decides: a
+    /// repeat is never sent as another delivery.
     #[must_use]
-    pub fn repeats(&self, body: &Digest, content_type: &str) -> bool {
+    pub fn repeats(&self, body: &NewBody, content_type: &str) -> bool {
         if self.is_erased() {
             return true;
         }
-        let same = match &self.payload.source {
-            Source::Inline { sha256, .. } => sha256 == body,
-            Source::Reference { .. } => false,
+        let same = match (&self.payload.source, body) {
+            (Source::Inline { sha256, .. }, NewBody::Inline { sha256: other, .. }) => sha256 == other,
+            (Source::Reference { uri, sha256 }, NewBody::Reference { reference, sha256: other }) => {
+                let agree = sha256.zip(*other).is_none_or(|(one, other)| one == other);
+                uri == reference.as_str() && agree
+            }
+            (Source::Inline { .. }, NewBody::Reference { .. })
+            | (Source::Reference { .. }, NewBody::Inline { .. }) => false,
         };
         same && self.content_type == content_type
     }
@@ -422,6 +431,34 @@ impl Payload {
         match &self.source {
             Source::Inline { sha256, .. } => Some(sha256).filter(|digest| **digest != NO_DIGEST),
             Source::Reference { sha256, .. } => sha256.as_ref(),
+        }
+    }
+
+    /// The digest of what a reference led to: the first one stays, and says what the bytes must be
+    /// from now on. Nothing that was erased comes back.
+    pub fn found(&mut self, digest: Digest) {
+        match &mut self.source {
+            Source::Reference { uri, sha256 } if !uri.is_empty() => _ = sha256.get_or_insert(digest),
+            Source::Reference { .. } | Source::Inline { .. } => {}
+        }
+    }
+}
+
+impl Source {
+    /// What is kept of a body in its record.
+    ///
+    /// # Panics
+    /// When a body is longer than any that is let in.
+    #[must_use]
+    pub fn of(body: &NewBody) -> Source {
+        match body {
+            NewBody::Inline { bytes, sha256 } => {
+                let bytes = u32::try_from(bytes.len()).expect("a body is at most a megabyte");
+                Source::Inline { bytes, sha256: *sha256 }
+            }
+            NewBody::Reference { reference, sha256 } => {
+                Source::Reference { uri: reference.as_str().to_owned(), sha256: *sha256 }
+            }
         }
     }
 }

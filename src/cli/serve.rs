@@ -208,7 +208,14 @@ fn limits(settings: &Settings) -> Limits {
             delivered_payload: kept.delivered_payload,
             failed_payload: kept.failed_payload,
         },
+        payload_timeout: payload_timeout(settings),
     }
+}
+
+/// Leases need not last longer where nothing is read.
+fn payload_timeout(settings: &Settings) -> Millis {
+    let set = &settings.payload_refs;
+    if set.allow.is_empty() { Millis(0) } else { set.timeout }
 }
 
 fn sender(settings: &Settings) -> Result<Sender, ServeError> {
@@ -222,8 +229,16 @@ fn sender(settings: &Settings) -> Result<Sender, ServeError> {
         rules: egress::Rules { allow_http, ports, allow_cidrs },
         ca_pem: set.ca_file.as_ref().map(read).transpose()?,
         keep_response_excerpt: set.keep_response_excerpt,
+        proxy: set.proxy.clone(),
+        payloads: payloads(settings),
     };
     Sender::new(config).map_err(|error| ServeError::Config(error.to_string()))
+}
+
+fn payloads(settings: &Settings) -> sender::payload::Settings {
+    let set = &settings.payload_refs;
+    let (allow, timeout) = (set.allow.clone(), set.timeout);
+    sender::payload::Settings { allow, timeout, max: settings.ingest.max_payload }
 }
 
 /// Raises the soft limit of descriptors to the hard one, and answers with that.

@@ -23,13 +23,14 @@ const OTHER_VARIABLES: [&str; 3] = ["DUEHOOK_ADMIN", "DUEHOOK_TOKEN_FILE", "DUEH
 /// Keys without a table that have a variable (API.md).
 const BARE_VARIABLES: [(&str, &str); 2] = [("DUEHOOK_REGION", "region"), ("DUEHOOK_DATA", "data")];
 /// Tables that may stand empty; so may every named one.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "backup",
     "log",
     "ingest",
     "admin",
     "metrics",
     "send",
+    "payload_refs",
     "policy",
     "class",
     "reserve",
@@ -44,10 +45,8 @@ const LIST: &str = "token";
 
 /// Keys and tables of the contract that this version does not act on, and what to do meanwhile.
 /// A star stands for any name.
-const NOT_YET: [(&str, &str); 5] = [
-    ("send.proxy", "remove it; requests go out directly"),
+const NOT_YET: [(&str, &str); 3] = [
     ("retention.audit", "remove it; there is no audit log"),
-    ("payload_refs", "remove it; references are refused"),
     ("tenant.*.quota_per_second", "remove it; tenants have no quota"),
     ("tenant.*.max_waiting", "remove it; ingest.max_deliveries is the limit of all together"),
 ];

@@ -67,6 +67,17 @@ fn every_key_is_seen_to_work() {
     check("[send]\nallow_cidrs = ['10.0.0.0/8']", |s| {
         s.send.allow_cidrs = vec!["10.0.0.0/8".parse().unwrap()];
     });
+    for proxy in ["http://proxy.corp:3128", "https://10.0.0.1", "socks5://[::1]:1080"] {
+        let mut want = Settings::default();
+        want.send.proxy = Some(proxy.parse().unwrap());
+        assert_eq!(parse(&format!("[send]\nproxy = '{proxy}'")).unwrap(), want, "{proxy}");
+    }
+    check("[send]\nproxy = ''", |_| {});
+    check("[payload_refs]\n", |_| {});
+    check("[payload_refs]\nallow = ['file:///srv/outbox/', 's3://phi-eu/']\ntimeout = '9s'", |s| {
+        let allow = ["file:///srv/outbox/", "s3://phi-eu/"].map(|text| text.parse().unwrap());
+        s.payload_refs = PayloadRefs { allow: allow.to_vec(), timeout: Millis::seconds(9) };
+    });
     check("[class.urgent]\nweight = 1000", |s| s.classes[0].weight = 1000);
     check("[class.routine]\nwindow = '30s'", |s| s.classes[1].window = Millis::seconds(30));
     check("class.bulk.weight = 3", |s| s.classes[2].weight = 3);
@@ -301,9 +312,7 @@ fn what_comes_later_is_refused_by_name() {
     let check = |text: &str, key: &str| {
         refused(parse(text), &[&format!("{key} is not supported by this version yet")], text);
     };
-    check("[send]\nproxy = ''", "send.proxy");
     check("[retention]\naudit = '90d'", "retention.audit");
-    check("[payload_refs]", "payload_refs");
     for tenant in ["default", "acme"] {
         for key in ["quota_per_second", "max_waiting"] {
             check(&format!("[tenant.{tenant}]\nweight = 1\n{key} = 0"), &format!("tenant.{tenant}.{key}"));

@@ -16,11 +16,12 @@ use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
 use super::clock::Clock;
 use super::fatal::Fatal;
 use super::inbox::Inbox;
-use crate::delivery::{Delivery, Lease};
+use crate::delivery::{Delivery, Lease, Source};
 use crate::engine::command::{Dispatch, Fresh, Report};
 use crate::model::{DeliveryId, DestNo};
 use crate::outcome::{MaybeSent, NotSent, Outcome};
-use crate::sender::{Endpoint, OutboundRequest, Seen, Sender, Signers};
+use crate::sender::payload::Referred;
+use crate::sender::{Body, Endpoint, OutboundRequest, Seen, Sender, Signers};
 use crate::store::{DestinationView, Loaded, Reader, Snapshot, StoreError};
 use crate::time::Timestamp;
 
@@ -231,7 +232,7 @@ impl Desk {
             sent_at: self.clock.now().wall,
             content_type: it.content_type.clone(),
             headers: it.headers.clone(),
-            body,
+            body: content(it, body),
             endpoint,
             keep_alive: dispatch.keep_alive,
         }
@@ -245,7 +246,7 @@ impl Desk {
 
 impl Duty {
     fn report(mut self, seen: Seen, ended_at: Timestamp) {
-        let Seen { outcome, error, address, response_excerpt } = seen;
+        let Seen { outcome, error, address, response_excerpt, digest } = seen;
         let address = address.map(|address| address.to_string());
         let host = self.host.take();
         self.put(Report {
@@ -253,6 +254,7 @@ impl Duty {
             host,
             address,
             response_excerpt,
+            digest,
             ended_at: Some(ended_at),
             ..self.blank(outcome)
         });
@@ -280,6 +282,7 @@ impl Duty {
             host: None,
             address: None,
             response_excerpt: None,
+            digest: None,
         }
     }
 }
@@ -299,6 +302,16 @@ fn loaded(found: Loaded) -> Result<Fresh, Outcome> {
         Loaded::Ready { delivery, body } => Ok(Fresh { delivery: Arc::new(*delivery), body: body.0 }),
         Loaded::Damaged => Err(Outcome::Damaged),
         Loaded::Erased => Err(Outcome::NotSent(NotSent::Payload)),
+    }
+}
+
+/// The stored bytes, or where they are read.
+fn content(it: &Delivery, stored: Bytes) -> Body {
+    match &it.payload.source {
+        Source::Inline { .. } => Body::Bytes(stored),
+        Source::Reference { uri, sha256 } => {
+            Body::Reference(Referred { uri: uri.clone(), sha256: *sha256 })
+        }
     }
 }
 

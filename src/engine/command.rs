@@ -9,7 +9,9 @@ use crate::engine::import::{Imported, Left, Page};
 use crate::engine::live::Live;
 use crate::engine::rank::{DestinationOrder, DestinationRow, Ranked, Span, TenantOrder, TenantRow};
 use crate::model::secret::MAX_SECRETS;
-use crate::model::{DeliveryId, DestNo, Destination, DestinationState, Lane, Name, NewDelivery, Secret};
+use crate::model::{
+    DeliveryId, DestNo, Destination, DestinationState, Digest, Lane, Name, NewDelivery, Secret,
+};
 use crate::outcome::Outcome;
 use crate::schedule::{GateView, Standing};
 use crate::store::{Claims, DeliveryView, DestinationView, Identity};
@@ -44,6 +46,8 @@ pub struct Report {
     pub host: Option<String>,
     pub address: Option<String>,
     pub response_excerpt: Option<Vec<u8>>,
+    /// Of the bytes that a payload reference led to, if it was read.
+    pub digest: Option<Digest>,
 }
 
 /// What a step has made true, to be told and done after its commit.

@@ -90,6 +90,8 @@ pub struct Limits {
     pub reserve_permille: u32,
     pub tenant_weights: TenantWeights,
     pub retention: Retention,
+    /// How long an attempt may read its payload before it begins; leases last so much longer.
+    pub payload_timeout: Millis,
 }
 
 /// How long what has ended is kept.

@@ -19,7 +19,7 @@ use crate::http::auth::Keyring;
 use crate::http::body::Bound;
 use crate::http::error::{Code, Problem};
 use crate::http::ingest::refusals::Refusals;
-use crate::model::Name;
+use crate::model::{Name, Prefix};
 use crate::sender::egress;
 use crate::store::{Snapshot, StoreError};
 use crate::time::Millis;
@@ -61,6 +61,8 @@ pub struct App {
     pub policies: BTreeSet<Name>,
     pub defaults: Defaults,
     pub max_payload: usize,
+    /// Where payloads may be that are not in their requests.
+    pub references: Vec<Prefix>,
     pub body_timeout: Duration,
     pub build: Build,
     /// The tokens that open listeners which ask for one.
@@ -91,6 +93,7 @@ impl App {
                 connect_timeout: send.connect_timeout,
             },
             max_payload: settings.ingest.max_payload,
+            references: settings.payload_refs.allow.clone(),
             body_timeout: settings.ingest.body_timeout.duration(),
             build,
             keyring: Keyring::new(settings.tokens.clone()),

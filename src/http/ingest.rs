@@ -170,7 +170,8 @@ fn header_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Problem> {
 }
 
 fn checks(app: &App) -> Checks<'_> {
-    Checks { region: &app.region, max_payload: app.max_payload, now: app.handle.now() }
+    let (max_payload, references) = (app.max_payload, app.references.as_slice());
+    Checks { region: &app.region, max_payload, references, now: app.handle.now() }
 }
 
 /// The same answer; a refusal is counted.

@@ -89,6 +89,7 @@ fn limits() -> Limits {
     let retention =
         Retention { terminal: day, max_terminal: 1_000, delivered_payload: day, failed_payload: day };
     Limits {
+        payload_timeout: Millis(0),
         slots: 64,
         max_deliveries: 1_000,
         policies: [(name("default"), Policy::default())].into(),

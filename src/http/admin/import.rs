@@ -238,7 +238,8 @@ impl<'a> Work<'a> {
     }
 
     async fn line(&mut self, number: u64, text: &[u8]) -> Result<Goes, Problem> {
-        let checks = Checks { region: &self.app.region, settings: input::Checks::of(self.app) };
+        let (region, references) = (&self.app.region, self.app.references.as_slice());
+        let checks = Checks { region, references, settings: input::Checks::of(self.app) };
         let read = line::read(text, &checks);
         if !self.begun {
             let Line::Header(source) = read? else {

@@ -8,7 +8,7 @@ use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Lease, Payload, S
 use crate::model::destination::StateNote;
 use crate::model::{Certificates, ClientCertificate, LiveSecret, Secret};
 use crate::model::{ClassNo, DeliveryId, DestNo, Destination, DestinationState, Header, HoldScope, Lane};
-use crate::model::{Name, NewBody, Rate, TenantNo};
+use crate::model::{Name, Rate, TenantNo, digest};
 use crate::outcome::{AttemptResult, Clamped, Ending, GateMemory, Hold, HoldReason, NextReason};
 use crate::store::check::check;
 use crate::store::open::FORMAT;
@@ -81,7 +81,7 @@ fn fresh(id: u128, destination: u32, body: &[u8]) -> Delivery {
         payload: Payload {
             source: Source::Inline {
                 bytes: u32::try_from(body.len()).unwrap(),
-                sha256: NewBody::new(body.to_vec().into()).sha256,
+                sha256: digest(body),
             },
             erased_at: None,
         },

@@ -118,6 +118,7 @@ impl World {
             failed_payload: Millis::seconds(7 * 86_400),
         };
         Limits {
+            payload_timeout: Millis(0),
             slots: self.slots,
             max_deliveries: 10_000,
             policies: BTreeMap::from([(name("default"), policy())]),
