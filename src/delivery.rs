@@ -78,9 +78,15 @@ pub struct Payload {
 /// Where the body comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    Inline { bytes: u32, sha256: Digest },
+    Inline {
+        bytes: u32,
+        sha256: Digest,
+    },
     /// The digest was given, or is that of the bytes which the first attempt that read it sent.
-    Reference { uri: String, sha256: Option<Digest> },
+    Reference {
+        uri: String,
+        sha256: Option<Digest>,
+    },
 }
 
 /// The right to one attempt: at most one request is written under it.

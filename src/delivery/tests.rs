@@ -1,5 +1,7 @@
 //! The transition table, row by row, and what each transition does to the record.
 
+use bytes::Bytes;
+
 use super::*;
 
 const NOW: Timestamp = Timestamp(1_768_478_400_000);

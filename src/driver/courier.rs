@@ -309,9 +309,7 @@ fn loaded(found: Loaded) -> Result<Fresh, Outcome> {
 fn content(it: &Delivery, stored: Bytes) -> Body {
     match &it.payload.source {
         Source::Inline { .. } => Body::Bytes(stored),
-        Source::Reference { uri, sha256 } => {
-            Body::Reference(Referred { uri: uri.clone(), sha256: *sha256 })
-        }
+        Source::Reference { uri, sha256 } => Body::Reference(Referred { uri: uri.clone(), sha256: *sha256 }),
     }
 }
 

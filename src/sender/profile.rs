@@ -161,11 +161,7 @@ pub(super) fn transport(builder: ClientBuilder) -> ClientBuilder {
         .http2_keep_alive_timeout(HTTP2_PING)
 }
 
-pub(super) fn tls_settings(
-    builder: ClientBuilder,
-    extra: &[Certificate],
-    system: bool,
-) -> ClientBuilder {
+pub(super) fn tls_settings(builder: ClientBuilder, extra: &[Certificate], system: bool) -> ClientBuilder {
     let builder = builder.tls_version_min(tls::Version::TLS_1_2);
     if !system {
         builder.tls_certs_only(extra.iter().cloned())

@@ -8,6 +8,7 @@ mod figures;
 mod ingest;
 mod payload;
 mod receiver;
+mod references;
 mod signing;
 
 use std::time::Duration;

@@ -67,9 +67,8 @@ impl Strict {
         let wrong = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&wrong);
         let decide = move |it: &Received| {
-            let right = it.key().filter(|key| {
-                digest(&body(key, length(key))) == it.sha256 && it.path == place(key)
-            });
+            let right =
+                it.key().filter(|key| digest(&body(key, length(key))) == it.sha256 && it.path == place(key));
             if right.is_none() {
                 heard.lock().unwrap().push(format!("{:?} at {}", it.key(), it.path));
             }

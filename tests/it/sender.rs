@@ -5,6 +5,7 @@
 //! `outcome::decide`), C071 (descriptors are those of the whole test process).
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod guard;
 mod raw;
 mod tls;
 

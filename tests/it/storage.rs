@@ -112,7 +112,7 @@ pub(crate) fn engine(disk: impl StorageBackend, folder: &TempDir) -> (Driver, Ha
     let opened = open::open_backend(disk, &opening).unwrap();
     let engine = Engine::open(opened, limits(), Seed { run: 1 }, now).unwrap();
     let rules = egress::Rules { allow_http: true, ports: vec![443], allow_cidrs: Vec::new() };
-    let sender = Sender::new(sender::Config { rules, ca_pem: None, keep_response_excerpt: false }).unwrap();
+    let sender = Sender::new(sender::Config { rules, ..sender::Config::default() }).unwrap();
     let path = server::data(folder.path());
     let disk = Disk::of(&path, 0);
     let owner = Owner::beside(&path, &region);

@@ -17,7 +17,8 @@ const PROXIES: [&str; 3] = ["http", "https", "socks5"];
 
 pub(super) fn payload_refs(layers: &mut Layers, default: PayloadRefs) -> Result<PayloadRefs, ConfigError> {
     Ok(PayloadRefs {
-        allow: layers.take(&["payload_refs", "allow"], default.allow, |value| value.list(MAX_LIST, prefix))?,
+        allow: layers
+            .take(&["payload_refs", "allow"], default.allow, |value| value.list(MAX_LIST, prefix))?,
         timeout: layers
             .take(&["payload_refs", "timeout"], default.timeout, |value| value.duration(TIMEOUT))?,
     })

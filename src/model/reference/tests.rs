@@ -7,9 +7,13 @@ fn prefixes(texts: &[&str]) -> Vec<Prefix> {
 }
 
 fn allowed() -> Vec<Prefix> {
-    prefixes(&["file:///srv/outbox/", "https://store.internal/", "http://10.0.0.9:8080/a b/"
-        .replace(' ', "%20")
-        .as_str(), "s3://phi-eu/", "s3://mixed/out/"])
+    prefixes(&[
+        "file:///srv/outbox/",
+        "https://store.internal/",
+        "http://10.0.0.9:8080/a b/".replace(' ', "%20").as_str(),
+        "s3://phi-eu/",
+        "s3://mixed/out/",
+    ])
 }
 
 #[test]
@@ -88,11 +92,14 @@ fn what_only_looks_as_if_it_lay_below_a_prefix() {
     check("https://store.internal/x?versionId=1", BadReference::Query);
     check("https://store.internal?/x", BadReference::Query);
     check("file:///srv/outbox/x#y", BadReference::Query);
-    for text in ["", "/srv/outbox/x", "file:/srv/outbox/x", "gs://phi-eu/x", "https:store.internal/x", "://x"] {
+    for text in ["", "/srv/outbox/x", "file:/srv/outbox/x", "gs://phi-eu/x", "https:store.internal/x", "://x"]
+    {
         let want = if text.is_empty() { BadReference::Characters } else { BadReference::Scheme };
         check(text, want);
     }
-    for text in ["file:///srv/outbox/a b", "file:///srv/outbox/a\\..\\b", "file:///srv/outbox/é", " s3://phi-eu/x"] {
+    for text in
+        ["file:///srv/outbox/a b", "file:///srv/outbox/a\\..\\b", "file:///srv/outbox/é", " s3://phi-eu/x"]
+    {
         check(text, BadReference::Characters);
     }
     check(&format!("s3://phi-eu/{}", "x".repeat(MAX_REFERENCE)), BadReference::Characters);

@@ -53,7 +53,8 @@ struct Connector(web::Clients);
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let plain = options.get_config_value(&ClientConfigKey::AllowHttp).as_deref() == Some("true");
+        let allows = options.get_config_value(&ClientConfigKey::AllowHttp);
+        let plain = allows.is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let client = if plain { &self.0.any } else { &self.0.secure };
         let missing = || Error::Generic { store: "S3", source: "tls could not be set up".into() };
         client.clone().map(HttpClient::new).ok_or_else(missing)

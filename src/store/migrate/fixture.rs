@@ -79,10 +79,7 @@ fn fresh(id: u128, destination: u32, body: &[u8]) -> Delivery {
         cancelling: false,
         first_attempt_at: None,
         payload: Payload {
-            source: Source::Inline {
-                bytes: u32::try_from(body.len()).unwrap(),
-                sha256: digest(body),
-            },
+            source: Source::Inline { bytes: u32::try_from(body.len()).unwrap(), sha256: digest(body) },
             erased_at: None,
         },
         content_type: "application/json".into(),

@@ -152,6 +152,26 @@ fn regions_and_references() {
     refused(r#"{"destination":"shop","payload_ref":"file:///x"}"#, Code::RefNotAllowed, &["payload_ref"]);
     let short = r#"{"destination":"shop","payload_ref":"file:///x","sha256":"00"}"#;
     refused(short, Code::Invalid, &["sha256"]);
+    let region = name("eu");
+    let references = ["s3://bucket/out/".parse().unwrap()];
+    let checks = Checks { region: &region, max_payload: MAX, references: &references, now: T0 };
+    let read = |text: &str| {
+        let body = Bytes::copy_from_slice(text.as_bytes());
+        read(&body, &body, None, &checks).map(|one| (one.body, one.content_type))
+    };
+    let digits = "0A".repeat(32);
+    let text = format!(r#"{{"destination":"shop","payload_ref":"s3://bucket/out/%61","sha256":"{digits}"}}"#);
+    let reference = "s3://bucket/out/a".parse().unwrap();
+    let want = NewBody::Reference { reference, sha256: Some([10; 32]) };
+    assert_eq!(read(&text).unwrap(), (want, "application/json".to_owned()));
+    for other in ["s3://bucket/outer/a", "s3://bucket/out/", "s3://other/out/a", "", "a"] {
+        let problem = read(&format!(r#"{{"destination":"shop","payload_ref":"{other}"}}"#)).unwrap_err();
+        assert_eq!(
+            (problem.code, &*problem.errors[0].field),
+            (Code::RefNotAllowed, "payload_ref"),
+            "{other}"
+        );
+    }
 }
 
 #[test]
@@ -171,7 +191,7 @@ fn the_key_of_the_header_and_of_the_field() {
 fn base64_padded_and_not() {
     let check = |text: &str, want: Option<&[u8]>| {
         let got = item(&format!(r#"{{"destination":"shop","payload_base64":{text}}}"#));
-        assert_eq!(got.ok().as_ref().map(|one| one.body.bytes()), want, "{text}");
+        assert_eq!(got.ok().map(|one| one.body.bytes()).as_deref(), want, "{text}");
     };
     check(r#""""#, Some(b""));
     check(r#""/w==""#, Some(b"\xff"));

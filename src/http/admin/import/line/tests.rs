@@ -33,7 +33,7 @@ fn text(document: &impl serde::Serialize) -> String {
     serde_json::to_string(document).unwrap()
 }
 
-fn prefixes() -> [crate::model::Prefix; 1] {
+fn prefixes() -> [Prefix; 1] {
     ["s3://bucket/".parse().unwrap()]
 }
 
