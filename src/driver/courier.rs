@@ -246,7 +246,11 @@ impl Desk {
 
 impl Duty {
     fn report(mut self, seen: Seen, ended_at: Timestamp) {
-        let Seen { outcome, error, address, response_excerpt, digest } = seen;
+        let Seen { outcome, error, address, response_excerpt, fetched } = seen;
+        if let Some(fetched) = fetched {
+            self.started_at = self.started_at.plus(fetched.took);
+        }
+        let digest = fetched.map(|fetched| fetched.digest);
         let address = address.map(|address| address.to_string());
         let host = self.host.take();
         self.put(Report {

@@ -74,7 +74,7 @@ fn request(to: &DestinationView, body: Bytes, content_type: &str, now: Timestamp
 }
 
 fn attempt(seen: Seen, host: Option<String>, started_at: Timestamp, ended_at: Timestamp) -> Attempt {
-    let Seen { outcome, error, address, response_excerpt, digest: _ } = seen;
+    let Seen { outcome, error, address, response_excerpt, fetched: _ } = seen;
     let retry_after = match &outcome {
         Outcome::Answered { headers, .. } => headers.read(ended_at),
         Outcome::NotSent(_) | Outcome::MaybeSent(_) | Outcome::Damaged => RetryAfter::Absent,

@@ -98,8 +98,16 @@ pub struct Seen {
     pub error: Option<String>,
     pub address: Option<SocketAddr>,
     pub response_excerpt: Option<Vec<u8>>,
-    /// Of what a reference led to, whether or not it was sent.
-    pub digest: Option<Digest>,
+    /// What a reference led to, whether or not it was sent.
+    pub fetched: Option<Fetched>,
+}
+
+/// A payload was read where it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    pub digest: Digest,
+    /// Before the attempt began: the receiver has no part in it.
+    pub took: Millis,
 }
 
 /// What the sender follows besides each request.
@@ -175,14 +183,25 @@ impl Sender {
         };
         match request.body.clone() {
             Body::Bytes(bytes) => self.post(&client, request, bytes).await,
-            Body::Reference(referred) => match self.payloads.read(&referred).await {
-                Ok(found) => {
-                    let seen = self.post(&client, request, found.bytes.clone()).await;
-                    Seen { digest: Some(found.sha256), ..seen }
-                }
-                Err(fault) => unsent(&fault.into()),
-            },
+            Body::Reference(referred) => self.fetch_and_post(&client, request, &referred).await,
         }
+    }
+
+    async fn fetch_and_post(
+        &self,
+        client: &Client,
+        mut request: OutboundRequest,
+        referred: &Referred,
+    ) -> Seen {
+        let began = Instant::now();
+        let found = match self.payloads.read(referred).await {
+            Ok(found) => found,
+            Err(fault) => return unsent(&fault.into()),
+        };
+        let fetched = Fetched { digest: found.sha256, took: began.elapsed().into() };
+        request.sent_at = request.sent_at.plus(fetched.took);
+        let seen = self.post(client, request, found.bytes.clone()).await;
+        Seen { fetched: Some(fetched), ..seen }
     }
 
     async fn post(&self, client: &Client, request: OutboundRequest, bytes: Bytes) -> Seen {
@@ -226,7 +245,7 @@ impl Sender {
         let until = deadline.min(Instant::now() + BODY_WAIT);
         // However the body ends, the answer stands.
         let _ = timeout_at(until, read_body(&mut response, &mut excerpt)).await;
-        Seen { outcome, error: None, address, response_excerpt: excerpt, digest: None }
+        Seen { outcome, error: None, address, response_excerpt: excerpt, fetched: None }
     }
 }
 
@@ -288,13 +307,13 @@ fn cut(line: &[u8]) -> Vec<u8> {
 fn failed(url: &Url, failure: Failure) -> Seen {
     let text = format!("{}: {}", url.host_str().unwrap_or_default(), failure.text);
     let error = Some(text.chars().take(MAX_ERROR).collect());
-    Seen { outcome: failure.outcome, error, address: None, response_excerpt: None, digest: None }
+    Seen { outcome: failure.outcome, error, address: None, response_excerpt: None, fetched: None }
 }
 
 /// There was nothing to send: the receiver's host has no part in it.
 fn unsent(failure: &Failure) -> Seen {
     let error = Some(format!("payload: {}", failure.text).chars().take(MAX_ERROR).collect());
-    Seen { outcome: failure.outcome.clone(), error, address: None, response_excerpt: None, digest: None }
+    Seen { outcome: failure.outcome.clone(), error, address: None, response_excerpt: None, fetched: None }
 }
 
 #[cfg(test)]
