@@ -23,7 +23,10 @@ fn refused(got: Result<Settings, ConfigError>, parts: &[&str], story: &str) {
 fn nothing_set_is_the_defaults() {
     assert_eq!(load(&Sources::default()).unwrap(), Settings::default());
     assert_eq!(parse("").unwrap(), Settings::default());
-    assert_eq!(parse("[log]\n[send]\n[policy.default]\n").unwrap(), Settings::default());
+    assert_eq!(
+        parse("[log]\n[send]\nproxy = ''\n[payload_refs]\n[policy.default]\n").unwrap(),
+        Settings::default()
+    );
 }
 
 #[test]
@@ -72,8 +75,6 @@ fn every_key_is_seen_to_work() {
         want.send.proxy = Some(proxy.parse().unwrap());
         assert_eq!(parse(&format!("[send]\nproxy = '{proxy}'")).unwrap(), want, "{proxy}");
     }
-    check("[send]\nproxy = ''", |_| {});
-    check("[payload_refs]\n", |_| {});
     check("[payload_refs]\nallow = ['file:///srv/outbox/', 's3://phi-eu/']\ntimeout = '9s'", |s| {
         let allow = ["file:///srv/outbox/", "s3://phi-eu/"].map(|text| text.parse().unwrap());
         s.payload_refs = PayloadRefs { allow: allow.to_vec(), timeout: Millis::seconds(9) };
@@ -259,6 +260,15 @@ fn texts_that_are_refused() {
     check("[admin]\nallowed_hosts = ['a b']", &["admin.allowed_hosts", "a host name"]);
     check("[admin]\nallowed_hosts = 'a'", &["a list"]);
     check("[send]\nslots = 0", &["send.slots", "from 1"]);
+    for proxy in
+        ["proxy:3128", "ftp://proxy", "socks4://proxy", "http://u:p@proxy", "http://proxy/x", "http://"]
+    {
+        check(&format!("[send]\nproxy = '{proxy}'"), &["send.proxy", "line 2", "socks5://"]);
+    }
+    check("[payload_refs]\nallow = ['/srv/outbox/']", &["payload_refs.allow", "file:///"]);
+    check("[payload_refs]\nallow = ['s3://bucket']", &["payload_refs.allow", "slash"]);
+    check("[payload_refs]\nallow = ['file:///']", &["payload_refs.allow"]);
+    check("[payload_refs]\ntimeout = '2m'", &["payload_refs.timeout", "\"1m\""]);
     check("[send]\ntimeout = '999ms'", &["send.timeout", "\"1s\""]);
     check("[send]\ntimeout = '2m'", &["send.timeout"]);
     check(

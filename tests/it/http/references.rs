@@ -259,11 +259,11 @@ async fn a_repeat_names_the_same_place_and_erasing_forgets_it() {
     let again = world.post(&body.to_string()).await.expect(200);
     assert_eq!((&again["id"], &again["duplicate"]), (&taken["id"], &json!(true)));
     body["sha256"] = json!("cd".repeat(32));
-    world.post(&body.to_string()).await.refused(409, "key_reused", &[]);
+    world.post(&body.to_string()).await.refused(409, "key_reused", &["idempotency_key"]);
     let other = json!({"destination": "shop", "payload_ref": format!("{prefix}b"), "idempotency_key": "k"});
-    world.post(&other.to_string()).await.refused(409, "key_reused", &[]);
+    world.post(&other.to_string()).await.refused(409, "key_reused", &["idempotency_key"]);
     let inline = json!({"destination": "shop", "payload": 1, "idempotency_key": "k"});
-    world.post(&inline.to_string()).await.refused(409, "key_reused", &[]);
+    world.post(&inline.to_string()).await.refused(409, "key_reused", &["idempotency_key"]);
     let erased = world.admin("DELETE", &format!("/v1/deliveries/{}/payload", id_of(&taken)), "").await;
     assert_eq!(erased.status, 204);
     let ended = world.get(id_of(&taken)).await;
