@@ -15,6 +15,7 @@ mod hand_over;
 mod keys;
 mod near;
 mod output;
+mod outward;
 mod progress;
 mod send;
 pub mod serve;

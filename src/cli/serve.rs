@@ -1,5 +1,7 @@
 //! `serve`: puts the parts together, says where they listen, and takes them apart again.
 
+mod first;
+
 use std::future::pending;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -10,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::supervisor;
+use super::{outward, supervisor};
 use crate::config::{Auth, Listen, Listener, LogFormat, Settings};
 use crate::driver::backup::Plan;
 use crate::driver::clock::Clock;
@@ -18,8 +20,8 @@ use crate::driver::{self, Custody, Driver, Handle};
 use crate::engine::{Engine, Limits, Retention, Seed};
 use crate::http::socket::{Certificate, Socket};
 use crate::http::{self, App, Build};
-use crate::sender::{self, Sender, egress};
-use crate::store::{self, Claims, Disk, OpenError, Opening, Owner, Pass, Progress};
+use crate::sender::Sender;
+use crate::store::{self, Claims, Disk, OpenError, Opening, Owner};
 use crate::time::Millis;
 
 /// What is cut has this long to be reported and committed before the process ends.
@@ -109,7 +111,7 @@ async fn serve(settings: &Settings) -> Result<(), ServeError> {
     // Whatever else can fail does so before the file is opened: a start that fails after it
     // would look like a crash to the next one.
     let sockets = bind_all(settings).await?;
-    let sender = sender(settings)?;
+    let sender = outward::sender(settings).map_err(ServeError::Config)?;
     let opening = supervisor::opening(&settings.data);
     let (driver, handle) = open(settings, sender, &clock)?;
     drop(opening);
@@ -136,7 +138,7 @@ fn open(settings: &Settings, sender: Sender, clock: &Clock) -> Result<(Driver, H
     disk.relieve();
     let run = u64::from_le_bytes(random()?);
     let opening = std::panic::AssertUnwindSafe(|| {
-        let opened = store::open::open(&settings.data, &host, &opening, walked)?;
+        let opened = store::open::open(&settings.data, &host, &opening, supervisor::walked)?;
         Engine::open(opened, limits(settings), Seed { run }, now).map_err(refused)
     });
     let mut engine = std::panic::catch_unwind(opening).unwrap_or(Err(ServeError::Panicked))?;
@@ -165,17 +167,6 @@ fn refused(error: store::StoreError) -> ServeError {
         | store::StoreError::Closed
         | store::StoreError::Contradiction(_) => ServeError::Store(error),
     }
-}
-
-fn walked(progress: Progress) {
-    let what = match progress.pass {
-        Pass::Repair => "after a crash",
-        Pass::Pages => "page by page",
-        Pass::Records => "record by record",
-    };
-    let Progress { bytes, of, .. } = progress;
-    tracing::info!(bytes, of, percent = progress.percent(), "checking the data file {what}");
-    supervisor::walked(what, progress);
 }
 
 /// What names this machine: the setting, or what systemd made at installation.
@@ -208,37 +199,8 @@ fn limits(settings: &Settings) -> Limits {
             delivered_payload: kept.delivered_payload,
             failed_payload: kept.failed_payload,
         },
-        payload_timeout: payload_timeout(settings),
+        payload_timeout: outward::payload_timeout(settings),
     }
-}
-
-/// Leases need not last longer where nothing is read.
-fn payload_timeout(settings: &Settings) -> Millis {
-    let set = &settings.payload_refs;
-    if set.allow.is_empty() { Millis(0) } else { set.timeout }
-}
-
-fn sender(settings: &Settings) -> Result<Sender, ServeError> {
-    let set = &settings.send;
-    let (allow_http, ports, allow_cidrs) = (set.allow_http, set.ports.clone(), set.allow_cidrs.clone());
-    let read = |path: &std::path::PathBuf| {
-        let fault = |error| ServeError::Config(format!("send.ca_file {}: {error}", path.display()));
-        std::fs::read(path).map_err(fault)
-    };
-    let config = sender::Config {
-        rules: egress::Rules { allow_http, ports, allow_cidrs },
-        ca_pem: set.ca_file.as_ref().map(read).transpose()?,
-        keep_response_excerpt: set.keep_response_excerpt,
-        proxy: set.proxy.clone(),
-        payloads: payloads(settings),
-    };
-    Sender::new(config).map_err(|error| ServeError::Config(error.to_string()))
-}
-
-fn payloads(settings: &Settings) -> sender::payload::Settings {
-    let set = &settings.payload_refs;
-    let (allow, timeout) = (set.allow.clone(), set.timeout);
-    sender::payload::Settings { allow, timeout, max: settings.ingest.max_payload }
 }
 
 /// Raises the soft limit of descriptors to the hard one, and answers with that.
@@ -342,7 +304,7 @@ fn announce(settings: &Settings, [ingest, admin, metrics]: Addresses) {
     }
     text += &format!("data     {}, region {}\n", settings.data.display(), settings.region);
     if [&settings.ingest.listener, &settings.admin].iter().all(|it| is_open(it)) {
-        text += &first_delivery(&ingest, &admin);
+        text += &first::delivery(&ingest, &admin);
     }
     anstream::print!("{text}");
     tracing::info!(%ingest, %admin, region = %settings.region, "serving");
@@ -351,21 +313,6 @@ fn announce(settings: &Settings, [ingest, admin, metrics]: Addresses) {
 /// True where curl needs neither a token nor a socket.
 fn is_open(listener: &Listener) -> bool {
     matches!(listener.listen, Listen::Tcp(_)) && listener.auth == Auth::None && listener.tls.is_none()
-}
-
-fn first_delivery(ingest: &str, admin: &str) -> String {
-    // As it was called, so that the line can be pasted.
-    let program = std::env::args().next().unwrap_or_else(|| "duehook".to_owned());
-    format!(
-        "
-A first delivery: start the test receiver in another terminal,
-    {program} receiver
-then tell duehook of it and send it something:
-    curl -X PUT {admin}/v1/destinations/demo -H 'content-type: application/json' \\
-         -d '{{\"tenant\":\"demo\",\"url\":\"http://127.0.0.1:9000/ok\",\"allow_cidrs\":[\"127.0.0.1/32\"]}}'
-    curl {ingest}/v1/send/demo -H 'content-type: application/json' -d '{{\"hello\":\"world\"}}'
-"
-    )
 }
 
 /// SIGTERM and SIGINT mean the same: stop, and the second time, at once.

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::*;
+use crate::model::Digest;
 
 const NOW: Timestamp = Timestamp(1_768_478_400_000);
 const END: End = End { at: NOW, step: 7 };

@@ -76,6 +76,13 @@ fn what_only_looks_as_if_it_lay_below_a_prefix() {
     ] {
         check(text, BadReference::NotAllowed);
     }
+}
+
+#[test]
+fn what_cannot_be_taken_apart() {
+    let check = |text: &str, want: BadReference| {
+        assert_eq!(admit(&allowed(), text), Err(want), "{text:?}");
+    };
     for text in [
         "https://u:p@store.internal/x",
         "https://store.internal@evil.example/x",

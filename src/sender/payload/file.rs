@@ -52,8 +52,9 @@ fn whole(file: File, max: usize) -> Result<Bytes, Fault> {
 }
 
 fn missing(error: &io::Error) -> Fault {
-    match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Fault::Gone("its file is not there"),
-        kind => Fault::unread(format!("its file cannot be read: {kind}")),
+    let kind = error.kind();
+    if matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
+        return Fault::Gone("its file is not there");
     }
+    Fault::unread(format!("its file cannot be read: {kind}"))
 }

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use sha2::Digest as _;
 
 use super::{Checks, at, count, flag, needed, number, other_region, short, word};
-use crate::delivery::{Attempt, Delivery, Payload, Source, State};
-use crate::engine::import::{DeliveryLine, NO_DIGEST};
+use crate::delivery::{Attempt, Delivery, NO_DIGEST, Payload, Source, State};
+use crate::engine::import::DeliveryLine;
 use crate::http::dto::delivery::REFERENCE;
 use crate::http::error::Problem;
 use crate::http::fields::{Fields, digits, read_text};
