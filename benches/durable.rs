@@ -61,6 +61,7 @@ fn name(text: &str) -> Name {
 
 fn limits() -> Limits {
     Limits {
+        payload_timeout: Millis(0),
         slots: 4_096,
         max_deliveries: 100_000_000,
         policies: BTreeMap::from([(name("default"), Policy::default())]),
@@ -266,6 +267,7 @@ fn success(dispatch: &Dispatch, clock: &Clock) -> Report {
         host: None,
         address: None,
         response_excerpt: None,
+        digest: None,
     }
 }
 

@@ -299,6 +299,7 @@ async fn serve(data: &Path, retention: bool) -> (String, String, driver::Driver)
 fn limits(settings: &Settings, retention: bool) -> Limits {
     let kept = &settings.retention;
     Limits {
+        payload_timeout: Millis(0),
         slots: settings.send.slots,
         max_deliveries: settings.ingest.max_deliveries,
         policies: settings.policies.clone(),

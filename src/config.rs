@@ -16,9 +16,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
+use url::Url;
 
 use crate::model::class::RESERVE_DEFAULT_PERMILLE;
-use crate::model::{self, ClassSettings, Name, TenantQuotas, TenantWeights};
+use crate::model::{self, ClassSettings, Name, Prefix, TenantQuotas, TenantWeights};
 use crate::policy::Policy;
 use crate::time::Millis;
 
@@ -44,6 +45,7 @@ pub struct Settings {
     /// Destinations that metrics show one by one.
     pub metrics_destinations: usize,
     pub send: Send,
+    pub payload_refs: PayloadRefs,
     /// Always has one named `default`.
     pub policies: BTreeMap<Name, Policy>,
     /// The built-in ones in the order of their numbers, then the others by name; at most
@@ -109,12 +111,23 @@ pub struct Send {
     /// Never over `timeout`.
     pub connect_timeout: Millis,
     pub destination_concurrency: u32,
+    /// What every request goes through; payloads do not.
+    pub proxy: Option<Url>,
     /// Certificates trusted beside the system's.
     pub ca_file: Option<PathBuf>,
     pub keep_response_excerpt: bool,
     pub allow_http: bool,
     pub ports: Vec<u16>,
     pub allow_cidrs: Vec<IpNet>,
+}
+
+/// Where payloads may be that are not in their requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PayloadRefs {
+    /// Empty: references are refused.
+    pub allow: Vec<Prefix>,
+    /// For reading one, before its attempt.
+    pub timeout: Millis,
 }
 
 /// How long what has ended is kept.
@@ -212,6 +225,7 @@ impl Default for Settings {
             metrics: None,
             metrics_destinations: METRICS_DESTINATIONS_DEFAULT,
             send: Send::default(),
+            payload_refs: PayloadRefs::default(),
             policies: BTreeMap::from([(default_policy(), Policy::default())]),
             classes: ClassSettings::first(),
             reserve_permille: RESERVE_DEFAULT_PERMILLE,
@@ -256,12 +270,19 @@ impl Default for Send {
             timeout: Millis::seconds(15),
             connect_timeout: Millis::seconds(5),
             destination_concurrency: model::destination::CONCURRENCY_DEFAULT,
+            proxy: None,
             ca_file: None,
             keep_response_excerpt: false,
             allow_http: false,
             ports: vec![443, 8443],
             allow_cidrs: Vec::new(),
         }
+    }
+}
+
+impl Default for PayloadRefs {
+    fn default() -> PayloadRefs {
+        PayloadRefs { allow: Vec::new(), timeout: Millis::seconds(5) }
     }
 }
 

@@ -6,13 +6,15 @@
 
 mod attempt;
 mod erase;
+mod payload;
 
-use crate::model::{ClassNo, DeliveryId, DestNo, Digest, Header, IdempotencyKey, Lane, Name, TenantNo};
+use crate::model::{ClassNo, DeliveryId, DestNo, Header, IdempotencyKey, Lane, Name, NewBody, TenantNo};
 use crate::outcome::{AttemptResult, Counted, Ending, NextReason, Standing, Verdict};
 use crate::time::{Millis, Timestamp};
 
 pub use attempt::{AskedKind, AskedWait, Attempt};
 pub use erase::NO_DIGEST;
+pub use payload::{Payload, Source};
 
 /// Attempts kept in the record itself; older ones move to their own table.
 pub const LOG_IN_RECORD: usize = 4;
@@ -61,22 +63,6 @@ pub enum State {
     Waiting { due: Timestamp, lane: Lane, reason: NextReason },
     /// `step` is the engine step that ended it: its place in the feed of ends.
     Terminal { outcome: Ending, at: Timestamp, step: u64 },
-}
-
-/// The body: what it is, and whether it is still there. One that an operator erased has neither its
-/// digest nor its reference any more; one whose time was over has both.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Payload {
-    pub source: Source,
-    /// When the body was removed, by retention or an operator.
-    pub erased_at: Option<Timestamp>,
-}
-
-/// Where the body comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    Inline { bytes: u32, sha256: Digest },
-    Reference { uri: String, sha256: Option<Digest> },
 }
 
 /// The right to one attempt: at most one request is written under it.
@@ -207,17 +193,23 @@ impl Delivery {
         self.key.as_ref().map_or_else(|| self.id.to_string(), |key| key.as_str().to_owned())
     }
 
-    /// True when a body with this digest and content type repeats this delivery's: all else in
-    /// a repeat is ignored (API.md, *One key, one delivery*). Where the digest was erased nothing is
-    /// left to compare, and the key alone decides: a repeat is never sent as another delivery.
+    /// True when this body and content type repeat this delivery's: all else in a repeat is ignored
+    /// (API.md, *One key, one delivery*). A reference is the same unless both name a digest and these
+    /// differ. Where the digest was erased nothing is left to compare, and the key alone decides: a
+    /// repeat is never sent as another delivery.
     #[must_use]
-    pub fn repeats(&self, body: &Digest, content_type: &str) -> bool {
+    pub fn repeats(&self, body: &NewBody, content_type: &str) -> bool {
         if self.is_erased() {
             return true;
         }
-        let same = match &self.payload.source {
-            Source::Inline { sha256, .. } => sha256 == body,
-            Source::Reference { .. } => false,
+        let same = match (&self.payload.source, body) {
+            (Source::Inline { sha256, .. }, NewBody::Inline { sha256: other, .. }) => sha256 == other,
+            (Source::Reference { uri, sha256 }, NewBody::Reference { reference, sha256: other }) => {
+                let agree = sha256.zip(*other).is_none_or(|(one, other)| one == other);
+                uri == reference.as_str() && agree
+            }
+            (Source::Inline { .. }, NewBody::Reference { .. })
+            | (Source::Reference { .. }, NewBody::Inline { .. }) => false,
         };
         same && self.content_type == content_type
     }

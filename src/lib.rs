@@ -37,8 +37,9 @@
 //!    band, what they were charged by weight differs by at most one charge of each.
 //! 8. The engine reads no clock and never waits for the network; the sender never sees the store.
 //! 9. Only `store/mod.rs` begins and commits, `store/backup.rs` in the copy it makes, and
-//!    `store/inspect.rs` in RAM; only `driver/clock.rs` reads time; only `config.rs` reads the environment, but for systemd's own
-//!    variables, which `cli/supervisor.rs` leaves to `sd-notify`.
+//!    `store/inspect.rs` in RAM; only `driver/clock.rs` reads time; only `config.rs` reads the
+//!    environment, but for systemd's own variables, which `cli/supervisor.rs` leaves to `sd-notify`,
+//!    and `AWS_*`, which `sender/payload/bucket.rs` leaves to `object_store`.
 //! 10. Everything that can grow has a named bound, and full is a refusal, not a wait.
 //! 11. A storage error ends the process (75) with nothing of its step answered; a file that is
 //!     damaged, newer or another region's is refused (78) unchanged.
@@ -150,6 +151,17 @@
 //!   that would have ended the process. An open gives it up too, before it writes.
 //! - **The watchdog is fed by a task that sees a new commit**, not by the engine's thread: a runtime
 //!   that is stuck does not live either.
+//! - **`object_store` reads buckets only**: its reader of files follows links out of a folder and waits
+//!   for pipes, its reader of web servers needs a length and follows redirects. Both are short.
+//! - **A reference is taken apart, not compared as text**: what could be read in two ways is refused, and
+//!   what is stored is the one form that it has. A link inside a folder is followed, out of it never.
+//! - **What is longer than `max_payload` or leads out of its folder cannot be read**, rather than being
+//!   gone: an operator can mend both. So can one a store that refuses us, or a folder that is not mounted.
+//! - **The digest of a first read is kept with its report**, in one commit. A process that dies before that
+//!   has not fixed it: until an attempt is reported, a payload must not change.
+//! - **A destination that is our own listener gets 422**: requests of ours carry `Duehook-*` headers that no
+//!   route reads, whatever address or proxy they came by. No list of our own addresses could be complete.
+//! - **With an `http` proxy a name that only its address admits is refused**: nobody here would see it.
 //! - **Two-digit years follow `httpdate`** (70-99 are 19xx); a fraction of a second rounds up; a
 //!   weekday that is wrong makes a date invalid.
 

@@ -9,6 +9,7 @@ pub mod destination;
 pub mod header;
 pub mod job;
 pub mod quota;
+pub mod reference;
 pub mod secret;
 
 use std::fmt;
@@ -25,6 +26,7 @@ pub use destination::{Destination, DestinationState, HoldScope, Rate};
 pub use header::Header;
 pub use job::{BulkAction, JobId, JobState};
 pub use quota::{Quota, TenantQuotas};
+pub use reference::{Prefix, Reference};
 pub use secret::{Certificates, ClientCertificate, LiveSecret, Secret};
 
 /// A body may be this long unless the operator sets less or more.
@@ -238,22 +240,38 @@ pub struct DueEntry {
 /// SHA-256 of a body.
 pub type Digest = [u8; 32];
 
-/// A body as it was given, with its digest: worked out before the engine sees it.
+/// The digest of these bytes.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> Digest {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(bytes).into()
+}
+
+/// A body as it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewBody {
-    /// The bytes that are sent, as they stood in the request.
-    pub bytes: Bytes,
-    /// SHA-256 of `bytes`.
-    pub sha256: Digest,
+pub enum NewBody {
+    /// The bytes that are sent, as they stood in the request, and their digest: worked out before
+    /// the engine sees it.
+    Inline { bytes: Bytes, sha256: Digest },
+    /// Where it is read at each attempt, and what its digest must be.
+    Reference { reference: Reference, sha256: Option<Digest> },
 }
 
 impl NewBody {
     /// Takes the bytes and works out their digest.
     #[must_use]
     pub fn new(bytes: Bytes) -> NewBody {
-        use sha2::Digest as _;
-        let sha256 = sha2::Sha256::digest(&bytes).into();
-        NewBody { bytes, sha256 }
+        let sha256 = digest(&bytes);
+        NewBody::Inline { bytes, sha256 }
+    }
+
+    /// The bytes that are stored: none of a reference.
+    #[must_use]
+    pub fn bytes(&self) -> Bytes {
+        match self {
+            NewBody::Inline { bytes, .. } => bytes.clone(),
+            NewBody::Reference { .. } => Bytes::new(),
+        }
     }
 }
 

@@ -42,6 +42,8 @@ pub enum NotSent {
     NotProcessed,
     /// A payload reference could not be read.
     Payload,
+    /// It leads to nothing, or to other bytes than it did.
+    PayloadGone,
 }
 
 /// Why it is not known whether it arrived.
@@ -80,7 +82,9 @@ impl Outcome {
             Outcome::NotSent(NotSent::Dns) => AttemptResult::Dns,
             Outcome::NotSent(NotSent::Blocked) => AttemptResult::Blocked,
             Outcome::NotSent(NotSent::NotProcessed) => AttemptResult::NotProcessed,
-            Outcome::NotSent(NotSent::Payload) | Outcome::Damaged => AttemptResult::Payload,
+            Outcome::NotSent(NotSent::Payload | NotSent::PayloadGone) | Outcome::Damaged => {
+                AttemptResult::Payload
+            }
             Outcome::MaybeSent(MaybeSent::Timeout) => AttemptResult::Timeout,
             Outcome::MaybeSent(MaybeSent::Ambiguous) => AttemptResult::Ambiguous,
             Outcome::MaybeSent(MaybeSent::InvalidResponse) => AttemptResult::InvalidResponse,

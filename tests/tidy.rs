@@ -66,11 +66,12 @@ const LICENCES: [&str; 14] = [
     "MIT-0",
 ];
 /// Crates that must not come in by the back door, and why.
-const BANNED_CRATES: [(&str, &str); 3] = [
+const BANNED_CRATES: [(&str, &str); 2] = [
     ("openssl", "TLS is rustls: one implementation, no system library"),
     ("native-tls", "TLS is rustls: one implementation, no system library"),
-    ("chrono", "time is our own, with jiff to print it"),
 ];
+/// Crates that another one may bring in for itself, but that we do not use, and why.
+const NOT_OURS: [(&str, &str); 1] = [("chrono", "time is our own, with jiff to print it")];
 
 /// A source file and its place below the root.
 struct Source {
@@ -296,7 +297,10 @@ fn found(source: &Source, marks: &[(&str, &str)]) -> Vec<String> {
 /// What is wrong with the packages of `cargo metadata`.
 fn packages(metadata: &serde_json::Value) -> Vec<String> {
     let all = metadata["packages"].as_array().expect("cargo lists packages");
-    all.iter().flat_map(|package| [source(package), licence(package), ban(package)]).flatten().collect()
+    all.iter()
+        .flat_map(|package| [source(package), licence(package), ban(package), own_use(package)])
+        .flatten()
+        .collect()
 }
 
 fn source(package: &serde_json::Value) -> Option<String> {
@@ -318,6 +322,14 @@ fn licence(package: &serde_json::Value) -> Option<String> {
 fn ban(package: &serde_json::Value) -> Option<String> {
     let name = package["name"].as_str().unwrap_or_default();
     let (name, why) = BANNED_CRATES.iter().find(|(banned, _)| *banned == name)?;
+    Some(format!("{name}: {why}"))
+}
+
+/// What our own manifest must not name.
+fn own_use(package: &serde_json::Value) -> Option<String> {
+    let dependencies = package["dependencies"].as_array().filter(|_| package["name"] == "duehook")?;
+    let named = |name: &str| dependencies.iter().any(|one| one["name"] == name);
+    let (name, why) = NOT_OURS.iter().find(|(name, _)| named(name))?;
     Some(format!("{name}: {why}"))
 }
 
@@ -515,4 +527,6 @@ fn the_rules_about_packages_can_fail() {
     check("a", Some("git+https://example.com/a"), Some("MIT"), 1);
     check("openssl", registry, Some("Apache-2.0"), 1);
     check("duehook", None, Some("Apache-2.0"), 0);
+    let own = serde_json::json!({"name": "duehook", "license": "MIT", "dependencies": [{"name": "chrono"}]});
+    assert_eq!(packages(&serde_json::json!({"packages": [own]})).len(), 1);
 }

@@ -99,6 +99,7 @@ fn region() -> Name {
 
 fn limits() -> Limits {
     Limits {
+        payload_timeout: Millis(0),
         slots: 4_096,
         max_deliveries: 100_000_000,
         policies: BTreeMap::from([(name("default"), Policy::default())]),
@@ -407,6 +408,7 @@ fn report(it: &Dispatch, now: Timestamp) -> Report {
         host: None,
         address: None,
         response_excerpt: None,
+        digest: None,
     }
 }
 

@@ -18,7 +18,8 @@ pub fn target(bytes: &[u8]) {
     let defaults = Defaults { concurrency: 8, timeout: wait, connect_timeout: wait };
     let settings = input::Checks { rules: &rules, policies: &policies, defaults };
     let region = "eu".parse().unwrap();
-    let checks = Checks { region: &region, settings };
+    let references = ["s3://bucket/".parse().expect("a prefix")];
+    let checks = Checks { region: &region, references: &references, settings };
     hold(line::read(bytes, &checks));
     let mut cutter = Cutter::default();
     for piece in bytes.chunks(7) {

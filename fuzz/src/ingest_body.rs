@@ -14,7 +14,8 @@ const MAX_PAYLOAD: usize = 64;
 
 pub fn target(bytes: &[u8]) {
     let region = "eu".parse().unwrap();
-    let checks = Checks { region: &region, max_payload: MAX_PAYLOAD, now: Timestamp(1_800_000_000_000) };
+    let references = ["s3://bucket/".parse().expect("a prefix")];
+    let checks = Checks { region: &region, max_payload: MAX_PAYLOAD, references: &references, now: Timestamp(1_800_000_000_000) };
     let body = Bytes::copy_from_slice(bytes);
     hold(&item::read(&body, &body, None, &checks));
     for kind in [Json::Text, Json::Lines] {
@@ -31,7 +32,7 @@ pub fn target(bytes: &[u8]) {
 fn hold(read: &Result<NewDelivery, Problem>) {
     match read {
         Ok(it) => {
-            assert!(it.body.bytes.len() <= MAX_PAYLOAD);
+            assert!(it.body.bytes().len() <= MAX_PAYLOAD);
             assert!(is_content_type(&it.content_type));
         }
         Err(problem) => refused(problem),

@@ -198,7 +198,8 @@ fn held_in_words(output: &Output, delivery: &Delivery) -> String {
 fn body_in_words(payload: &super::wire::Payload) -> String {
     let kind = payload.content_type.as_deref().unwrap_or("-");
     let erased = if payload.erased_at.is_some() { ", erased" } else { "" };
-    let bytes = payload.bytes.map_or("a reference".into(), |bytes| format!("{bytes} bytes"));
+    let place = payload.reference.as_deref().unwrap_or("a reference");
+    let bytes = payload.bytes.map_or(place.to_owned(), |bytes| format!("{bytes} bytes"));
     format!("{bytes}, {kind}{erased}")
 }
 

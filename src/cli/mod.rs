@@ -20,6 +20,7 @@ mod listeners;
 mod log_switch;
 mod near;
 mod output;
+mod outward;
 mod progress;
 mod reload;
 mod send;

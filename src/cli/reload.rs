@@ -11,6 +11,7 @@ use tokio::task::spawn_blocking;
 
 use super::listeners::{self, Doors};
 use super::log_switch::LogSwitch;
+use super::outward;
 use super::serve::{self, ServeError};
 use crate::config::{self, ConfigError, Loaded, Settings, Sources, differences};
 use crate::engine::command::{Command, Configuration, OPERATOR, Order};
@@ -72,7 +73,7 @@ impl Reloader {
         let new = &loaded.settings;
         needs_restart(&self.loaded.settings, new)?;
         serve::check_slots(new.send.slots, self.descriptors).map_err(|error| fault("send.slots", &error))?;
-        let sender = serve::sender(new).map_err(|error| fault("send.ca_file", &error))?;
+        let sender = outward::sender(new).map_err(|error| fault("send", &ServeError::Config(error)))?;
         let doors = doors(new)?;
         let changed = differences(&self.loaded.shown, &loaded.shown);
         self.order(by, new, &changed).await?;
@@ -146,9 +147,7 @@ fn refused(error: ConfigError) -> Problem {
     let detail = error.to_string();
     match error {
         ConfigError::Unreadable { .. } | ConfigError::Syntax { .. } => Problem::field(FILE, detail),
-        ConfigError::Unknown { key, .. }
-        | ConfigError::NotYet { key, .. }
-        | ConfigError::Invalid { key, .. } => Problem::field(key, detail),
+        ConfigError::Unknown { key, .. } | ConfigError::Invalid { key, .. } => Problem::field(key, detail),
     }
 }
 

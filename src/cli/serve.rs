@@ -13,14 +13,14 @@ use tokio::time::timeout;
 use super::listeners::{Addresses, bind_all, listen};
 use super::log_switch::LogSwitch;
 use super::reload::Reloader;
-use super::supervisor;
+use super::{outward, supervisor};
 use crate::config::{Auth, Listen, Listener, Loaded, Settings, Sources};
 use crate::driver::backup::Plan;
 use crate::driver::clock::Clock;
 use crate::driver::{self, Custody, Driver, Handle};
 use crate::engine::{Engine, Limits, Retention, Seed};
 use crate::http::{App, Build};
-use crate::sender::{self, Sender, egress};
+use crate::sender::Sender;
 use crate::store::{self, Claims, Disk, OpenError, Opening, Owner};
 use crate::time::Millis;
 
@@ -106,7 +106,7 @@ async fn serve(sources: Sources, loaded: Loaded, log: LogSwitch) -> Result<(), S
     // Whatever else can fail does so before the file is opened: a start that fails after it
     // would look like a crash to the next one.
     let sockets = bind_all(settings).await?;
-    let sender = sender(settings)?;
+    let sender = outward::sender(settings).map_err(ServeError::Config)?;
     let opening = supervisor::opening(&settings.data);
     let (driver, handle) = open(settings, sender, &clock)?;
     drop(opening);
@@ -202,22 +202,8 @@ pub(super) fn limits(settings: &Settings) -> Limits {
             failed_payload: kept.failed_payload,
             audit: kept.audit,
         },
+        payload_timeout: outward::payload_timeout(settings),
     }
-}
-
-pub(super) fn sender(settings: &Settings) -> Result<Sender, ServeError> {
-    let set = &settings.send;
-    let (allow_http, ports, allow_cidrs) = (set.allow_http, set.ports.clone(), set.allow_cidrs.clone());
-    let read = |path: &std::path::PathBuf| {
-        let fault = |error| ServeError::Config(format!("send.ca_file {}: {error}", path.display()));
-        std::fs::read(path).map_err(fault)
-    };
-    let config = sender::Config {
-        rules: egress::Rules { allow_http, ports, allow_cidrs },
-        ca_pem: set.ca_file.as_ref().map(read).transpose()?,
-        keep_response_excerpt: set.keep_response_excerpt,
-    };
-    Sender::new(config).map_err(|error| ServeError::Config(error.to_string()))
 }
 
 /// Raises the soft limit of descriptors to the hard one, and answers with that.

@@ -142,6 +142,9 @@ pub(super) struct Last {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Payload {
+    /// Where it is read, if it is a reference.
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
     /// None for a reference: its length is not known before it is read.
     pub bytes: Option<u64>,
     pub content_type: Option<String>,

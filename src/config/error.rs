@@ -42,8 +42,6 @@ pub enum ConfigError {
     Syntax { line: usize, reason: String },
     #[error("unknown key {key} ({origin}); {place} has: {known}")]
     Unknown { key: String, origin: Origin, place: String, known: String },
-    #[error("{key} is not supported by this version yet ({origin}): {advice}")]
-    NotYet { key: String, origin: Origin, advice: &'static str },
     #[error("{key} ({origin}): must be {allowed}")]
     Invalid { key: String, origin: Origin, allowed: String },
 }

@@ -26,13 +26,14 @@ const OTHER_VARIABLES: [&str; 3] = ["DUEHOOK_ADMIN", "DUEHOOK_TOKEN_FILE", "DUEH
 /// Keys without a table that have a variable (API.md).
 const BARE_VARIABLES: [(&str, &str); 2] = [("DUEHOOK_REGION", "region"), ("DUEHOOK_DATA", "data")];
 /// Tables that may stand empty; so may every named one.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "backup",
     "log",
     "ingest",
     "admin",
     "metrics",
     "send",
+    "payload_refs",
     "policy",
     "class",
     "reserve",
@@ -44,13 +45,6 @@ const NAMED: [&str; 4] = ["policy", "class", "tenant", "token"];
 
 /// The one list of tables: `[[token]]`.
 const LIST: &str = "token";
-
-/// Keys and tables of the contract that this version does not act on, and what to do meanwhile.
-/// A star stands for any name.
-const NOT_YET: [(&str, &str); 2] = [
-    ("send.proxy", "remove it; requests go out directly"),
-    ("payload_refs", "remove it; references are refused"),
-];
 
 /// A value and where it was set.
 struct Set {
@@ -100,7 +94,6 @@ impl Layers {
         for (name, value) in table {
             let key = [above, &[name.get_ref().clone().into_owned()]].concat();
             let origin = Origin::File { line: line_of(text, name.span().start) };
-            refuse_not_yet(&key, &origin)?;
             match value.get_ref() {
                 DeValue::Table(inner) if is_table(&key) => {
                     self.note_name(&key, &origin);
@@ -149,7 +142,6 @@ impl Layers {
             }
             let origin = Origin::Environment(name.clone());
             let key = variable(name).ok_or_else(|| unknown_variable(name, &origin))?;
-            refuse_not_yet(&key, &origin)?;
             let word = word(&key, value, &origin)?;
             self.put(key, word, origin);
         }
@@ -264,19 +256,6 @@ fn word(key: &[String], value: &OsStr, origin: &Origin) -> Result<Value, ConfigE
         allowed: "UTF-8".into(),
     })?;
     Ok(Value::Word(text.into()))
-}
-
-fn refuse_not_yet(key: &[String], origin: &Origin) -> Result<(), ConfigError> {
-    match NOT_YET.iter().find(|(later, _)| is_under(key, later)) {
-        Some((_, advice)) => Err(ConfigError::NotYet { key: key.join("."), origin: origin.clone(), advice }),
-        None => Ok(()),
-    }
-}
-
-/// True when `key` is what `pattern` names, or is inside it.
-fn is_under(key: &[String], pattern: &str) -> bool {
-    let parts: Vec<&str> = pattern.split('.').collect();
-    key.len() >= parts.len() && parts.iter().zip(key).all(|(part, name)| *part == "*" || part == name)
 }
 
 fn line_of(text: &str, at: usize) -> usize {

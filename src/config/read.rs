@@ -1,6 +1,7 @@
 //! Every setting by its key: its default, what is allowed, and what must agree with what.
 
 mod access;
+mod references;
 mod shares;
 
 use std::collections::BTreeMap;
@@ -64,6 +65,7 @@ pub(super) fn settings(mut layers: Layers) -> Result<(Settings, Origins), Config
             |value| value.whole(0..=MAX_METRICS_DESTINATIONS),
         )?,
         send: send(&mut layers, default.send)?,
+        payload_refs: references::payload_refs(&mut layers, default.payload_refs)?,
         policies: policies(&mut layers)?,
         classes: shares::classes(&mut layers)?,
         reserve_permille: shares::reserve(&mut layers, default.reserve_permille)?,
@@ -126,6 +128,7 @@ fn send(layers: &mut Layers, default: Send) -> Result<Send, ConfigError> {
             default.destination_concurrency,
             |value| value.whole(1..=u64::from(CONCURRENCY_MAX)),
         )?,
+        proxy: layers.take(&["send", "proxy"], default.proxy, references::proxy)?,
         ca_file: layers.take(&["send", "ca_file"], default.ca_file, optional_path)?,
         keep_response_excerpt: layers.take(
             &["send", "keep_response_excerpt"],

@@ -24,7 +24,10 @@ fn refused(got: Result<Settings, ConfigError>, parts: &[&str], story: &str) {
 fn nothing_set_is_the_defaults() {
     assert_eq!(load(&Sources::default()).unwrap(), Settings::default());
     assert_eq!(parse("").unwrap(), Settings::default());
-    assert_eq!(parse("[log]\n[send]\n[policy.default]\n").unwrap(), Settings::default());
+    assert_eq!(
+        parse("[log]\n[send]\nproxy = ''\n[payload_refs]\n[policy.default]\n").unwrap(),
+        Settings::default()
+    );
 }
 
 #[test]
@@ -67,6 +70,15 @@ fn every_key_is_seen_to_work() {
     check("[send]\nports = [443]", |s| s.send.ports = vec![443]);
     check("[send]\nallow_cidrs = ['10.0.0.0/8']", |s| {
         s.send.allow_cidrs = vec!["10.0.0.0/8".parse().unwrap()];
+    });
+    for proxy in ["http://proxy.corp:3128", "https://10.0.0.1", "socks5://[::1]:1080"] {
+        let mut want = Settings::default();
+        want.send.proxy = Some(proxy.parse().unwrap());
+        assert_eq!(parse(&format!("[send]\nproxy = '{proxy}'")).unwrap(), want, "{proxy}");
+    }
+    check("[payload_refs]\nallow = ['file:///srv/outbox/', 's3://phi-eu/']\ntimeout = '9s'", |s| {
+        let allow = ["file:///srv/outbox/", "s3://phi-eu/"].map(|text| text.parse().unwrap());
+        s.payload_refs = PayloadRefs { allow: allow.to_vec(), timeout: Millis::seconds(9) };
     });
     check("[class.urgent]\nweight = 1000", |s| s.classes[0].weight = 1000);
     check("[class.routine]\nwindow = '30s'", |s| s.classes[1].window = Millis::seconds(30));
@@ -256,6 +268,15 @@ fn texts_that_are_refused() {
     check("[admin]\nallowed_hosts = ['a b']", &["admin.allowed_hosts", "a host name"]);
     check("[admin]\nallowed_hosts = 'a'", &["a list"]);
     check("[send]\nslots = 0", &["send.slots", "from 1"]);
+    for proxy in
+        ["proxy:3128", "ftp://proxy", "socks4://proxy", "http://u:p@proxy", "http://proxy/x", "http://"]
+    {
+        check(&format!("[send]\nproxy = '{proxy}'"), &["send.proxy", "line 2", "socks5://"]);
+    }
+    check("[payload_refs]\nallow = ['/srv/outbox/']", &["payload_refs.allow", "file:///"]);
+    check("[payload_refs]\nallow = ['s3://bucket']", &["payload_refs.allow", "slash"]);
+    check("[payload_refs]\nallow = ['file:///']", &["payload_refs.allow"]);
+    check("[payload_refs]\ntimeout = '2m'", &["payload_refs.timeout", "\"1m\""]);
     check("[send]\ntimeout = '999ms'", &["send.timeout", "\"1s\""]);
     check("[send]\ntimeout = '2m'", &["send.timeout"]);
     check(
@@ -302,15 +323,6 @@ fn shares_that_are_refused() {
     check("[tenant.acme]\nweight = 0", &["tenant.acme.weight", "from 1 to 1000"]);
     check("[tenant.acme]\nwieght = 1", &["unknown key tenant.acme.wieght", "weight"]);
     check("[tenant.'-a']", &["tenant.-a", "1 to 64 letters"]);
-}
-
-#[test]
-fn what_comes_later_is_refused_by_name() {
-    let check = |text: &str, key: &str| {
-        refused(parse(text), &[&format!("{key} is not supported by this version yet")], text);
-    };
-    check("[send]\nproxy = ''", "send.proxy");
-    check("[payload_refs]", "payload_refs");
 }
 
 #[test]

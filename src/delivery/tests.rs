@@ -1,6 +1,9 @@
 //! The transition table, row by row, and what each transition does to the record.
 
+use bytes::Bytes;
+
 use super::*;
+use crate::model::Digest;
 
 const NOW: Timestamp = Timestamp(1_768_478_400_000);
 const END: End = End { at: NOW, step: 7 };
@@ -190,18 +193,19 @@ fn a_retry_of_what_waits_moves_only_the_due_time() {
 /// What has nothing to do with the body stays: the audit, and the key that decides about repeats.
 #[test]
 fn an_erased_delivery_keeps_nothing_of_its_body() {
+    let other = NewBody::new(Bytes::from_static(b"other"));
     let check = |mut it: Delivery, leased, want, phase| {
         let excerpt =
             Attempt { response_excerpt: Some(b"said".to_vec()), ..attempt(1, AttemptResult::ServerError) };
         it.headers = vec![Header::new("x-patient", "7").unwrap()];
         it.labels = vec![("patient".into(), "7".into())];
         it.log = vec![excerpt.clone()];
-        assert!(!it.repeats(&[6; 32], "text/plain") && !it.is_erased());
+        assert!(!it.repeats(&other, "text/plain") && !it.is_erased());
         assert_eq!(it.erase(leased, END), Ok(want));
         assert_eq!((it.phase(leased), it.payload.erased_at, it.body_bytes()), (phase, Some(NOW), 3));
         assert!(it.is_erased() && it.headers.is_empty() && it.labels.is_empty());
         assert_eq!((it.payload.digest(), it.log[0].response_excerpt.as_ref()), (None, None));
-        assert!(it.repeats(&[6; 32], "text/html"), "nothing is left to compare: the key decides");
+        assert!(it.repeats(&other, "text/html"), "nothing is left to compare: the key decides");
         assert_eq!(it.remember(excerpt), None);
         assert_eq!(it.log[1].response_excerpt, None, "an answer that comes later leaves none either");
     };
@@ -213,6 +217,44 @@ fn an_erased_delivery_keeps_nothing_of_its_body() {
     ended.erase_body(NOW);
     assert!(!ended.is_erased(), "its time was over: it can still be told from another");
     check(ended, false, Next::Same, Phase::Terminal(Ending::Expired));
+}
+
+#[test]
+fn the_first_read_of_a_reference_fixes_its_digest() {
+    let referred = |sha256| Source::Reference { uri: "s3://bucket/a".into(), sha256 };
+    let check = |source: Source, want: Option<Digest>| {
+        let mut payload = Payload { source, erased_at: None };
+        payload.found([1; 32]);
+        payload.found([2; 32]);
+        assert_eq!(payload.digest().copied(), want, "{payload:?}");
+    };
+    check(referred(None), Some([1; 32]));
+    check(referred(Some([7; 32])), Some([7; 32]));
+    check(Source::Reference { uri: String::new(), sha256: None }, None);
+    check(Source::Inline { bytes: 1, sha256: [9; 32] }, Some([9; 32]));
+}
+
+#[test]
+fn a_repeat_is_the_same_reference() {
+    let named = |text: &str, sha256| {
+        let reference = text.parse().unwrap();
+        NewBody::Reference { reference, sha256 }
+    };
+    let check = |mine: Option<Digest>, body: &NewBody, want: bool| {
+        let mut it = delivery();
+        it.payload.source = Source::of(&named("s3://bucket/a", mine));
+        assert_eq!(it.repeats(body, &it.content_type), want, "{mine:?} {body:?}");
+        assert!(!it.repeats(body, "another/type"));
+    };
+    check(None, &named("s3://bucket/a", None), true);
+    check(None, &named("s3://bucket/a", Some([1; 32])), true);
+    check(Some([1; 32]), &named("s3://bucket/%61", None), true);
+    check(Some([1; 32]), &named("s3://bucket/a", Some([1; 32])), true);
+    check(Some([1; 32]), &named("s3://bucket/a", Some([2; 32])), false);
+    check(None, &named("s3://bucket/b", None), false);
+    check(None, &NewBody::new(Bytes::new()), false);
+    let inline = delivery();
+    assert!(!inline.repeats(&named("s3://bucket/a", None), &inline.content_type));
 }
 
 #[test]

@@ -17,11 +17,12 @@ use super::clock::Clock;
 use super::fatal::Fatal;
 use super::inbox::Inbox;
 use super::outlet::Outlet;
-use crate::delivery::{Delivery, Lease};
+use crate::delivery::{Delivery, Lease, Source};
 use crate::engine::command::{Dispatch, Fresh, Report};
 use crate::model::{DeliveryId, DestNo};
 use crate::outcome::{MaybeSent, NotSent, Outcome};
-use crate::sender::{Endpoint, OutboundRequest, Seen, Signers};
+use crate::sender::payload::Referred;
+use crate::sender::{Body, Endpoint, OutboundRequest, Seen, Signers};
 use crate::store::{DestinationView, Loaded, Reader, Snapshot, StoreError};
 use crate::time::Timestamp;
 
@@ -232,7 +233,7 @@ impl Desk {
             sent_at: self.clock.now().wall,
             content_type: it.content_type.clone(),
             headers: it.headers.clone(),
-            body,
+            body: content(it, body),
             endpoint,
             keep_alive: dispatch.keep_alive,
         }
@@ -246,7 +247,11 @@ impl Desk {
 
 impl Duty {
     fn report(mut self, seen: Seen, ended_at: Timestamp) {
-        let Seen { outcome, error, address, response_excerpt } = seen;
+        let Seen { outcome, error, address, response_excerpt, fetched } = seen;
+        if let Some(fetched) = fetched {
+            self.started_at = self.started_at.plus(fetched.took);
+        }
+        let digest = fetched.map(|fetched| fetched.digest);
         let address = address.map(|address| address.to_string());
         let host = self.host.take();
         self.put(Report {
@@ -254,6 +259,7 @@ impl Duty {
             host,
             address,
             response_excerpt,
+            digest,
             ended_at: Some(ended_at),
             ..self.blank(outcome)
         });
@@ -281,6 +287,7 @@ impl Duty {
             host: None,
             address: None,
             response_excerpt: None,
+            digest: None,
         }
     }
 }
@@ -300,6 +307,14 @@ fn loaded(found: Loaded) -> Result<Fresh, Outcome> {
         Loaded::Ready { delivery, body } => Ok(Fresh { delivery: Arc::new(*delivery), body: body.0 }),
         Loaded::Damaged => Err(Outcome::Damaged),
         Loaded::Erased => Err(Outcome::NotSent(NotSent::Payload)),
+    }
+}
+
+/// The stored bytes, or where they are read.
+fn content(it: &Delivery, stored: Bytes) -> Body {
+    match &it.payload.source {
+        Source::Inline { .. } => Body::Bytes(stored),
+        Source::Reference { uri, sha256 } => Body::Reference(Referred { uri: uri.clone(), sha256: *sha256 }),
     }
 }
 

@@ -365,7 +365,7 @@ fn repeat(file: &Snapshot, new: &NewDelivery) -> Result<Option<Accepted>, StoreE
     let tenant = new.tenant.as_ref().unwrap_or(&stored.settings.tenant);
     let Some(key) = &new.key else { return Ok(None) };
     let known = file.by_key(tenant, key, Some(&new.destination))?.into_iter().next();
-    let same = known.filter(|view| view.delivery.repeats(&new.body.sha256, &new.content_type));
+    let same = known.filter(|view| view.delivery.repeats(&new.body, &new.content_type));
     Ok(same.map(|delivery| Accepted { delivery, duplicate: true }))
 }
 

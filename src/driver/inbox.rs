@@ -130,7 +130,7 @@ pub(super) enum Refusal<T> {
 }
 
 fn weight(batch: &AcceptBatch) -> usize {
-    batch.iter().map(|new| new.body.bytes.len()).sum()
+    batch.iter().map(|new| new.body.bytes().len()).sum()
 }
 
 impl Inbox {

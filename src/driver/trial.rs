@@ -14,7 +14,7 @@ use super::outlet::Outlet;
 use crate::delivery::{AskedWait, Attempt};
 use crate::model::DeliveryId;
 use crate::outcome::{Asked, Outcome, RetryAfter};
-use crate::sender::{OutboundRequest, Seen};
+use crate::sender::{Body, OutboundRequest, Seen};
 use crate::store::DestinationView;
 use crate::time::{Millis, Timestamp};
 
@@ -68,14 +68,14 @@ fn request(to: &DestinationView, body: Bytes, content_type: &str, now: Timestamp
         sent_at: now,
         content_type: content_type.to_owned(),
         headers: Vec::new(),
-        body,
+        body: Body::Bytes(body),
         endpoint: Arc::new(endpoint(to)),
         keep_alive: false,
     }
 }
 
 fn attempt(seen: Seen, host: Option<String>, started_at: Timestamp, ended_at: Timestamp) -> Attempt {
-    let Seen { outcome, error, address, response_excerpt } = seen;
+    let Seen { outcome, error, address, response_excerpt, fetched: _ } = seen;
     let retry_after = match &outcome {
         Outcome::Answered { headers, .. } => headers.read(ended_at),
         Outcome::NotSent(_) | Outcome::MaybeSent(_) | Outcome::Damaged => RetryAfter::Absent,

@@ -183,7 +183,7 @@ impl InStep<'_, '_> {
         }
         let State::Waiting { due, lane, .. } = delivery.state else { unreachable!("it has just begun") };
         let bytes = delivery.body_bytes();
-        let work = Fresh { delivery, body: new.body.bytes };
+        let work = Fresh { delivery, body: new.body.bytes() };
         self.accepting.fresh.insert(id, Placed { work, went: Went::Undecided });
         self.accepting.unplaced.insert((no, lane, id));
         *self.accepting.by_tenant.entry(tenant).or_default() += 1;
@@ -281,7 +281,7 @@ fn repeated(known: Known, new: &NewDelivery) -> Pending {
     let (Known::Fresh(delivery) | Known::Stored(delivery)) = known else {
         return Pending::Rejected(Rejected::Damaged);
     };
-    if delivery.repeats(&new.body.sha256, &new.content_type) {
+    if delivery.repeats(&new.body, &new.content_type) {
         Pending::Known(delivery)
     } else {
         Pending::Rejected(Rejected::KeyReused { existing: delivery.id })
@@ -319,7 +319,6 @@ impl Core {
         let reason = if later.is_some() { NextReason::Scheduled } else { NextReason::New };
         let due = later.unwrap_or(now);
         let max_age = new.max_age.unwrap_or(policy.max_age);
-        let bytes = u32::try_from(new.body.bytes.len()).expect("a body is at most a megabyte");
         Delivery {
             id,
             tenant,
@@ -340,7 +339,7 @@ impl Core {
             revision: 0,
             cancelling: false,
             first_attempt_at: None,
-            payload: Payload { source: Source::Inline { bytes, sha256: new.body.sha256 }, erased_at: None },
+            payload: Payload { source: Source::of(&new.body), erased_at: None },
             content_type: new.content_type.clone(),
             headers: new.headers.clone(),
             labels: new.labels.clone(),

@@ -60,7 +60,7 @@ impl InStep<'_, '_> {
     /// Moves one delivery from its lane to its lease and hands it out.
     fn claim(&mut self, claim: Claim) -> Result<(), StoreError> {
         let Claim { destination: no, lane, entry, slot, keep_alive, lag } = claim;
-        let length = self.core.directory.lease_length(no);
+        let length = Millis(self.core.directory.lease_length(no).0 + self.core.limits.payload_timeout.0);
         let lease = Lease {
             id: entry.id,
             attempt: entry.attempts + 1,

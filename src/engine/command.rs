@@ -13,7 +13,7 @@ use crate::engine::rank::{DestinationOrder, DestinationRow, Ranked, Span, Tenant
 use crate::model::secret::MAX_SECRETS;
 use crate::model::{Action, MAX_CLASSES};
 use crate::model::{
-    DeliveryId, DestNo, Destination, DestinationState, JobId, Lane, Name, NewDelivery, Secret,
+    DeliveryId, DestNo, Destination, DestinationState, Digest, JobId, Lane, Name, NewDelivery, Secret,
 };
 use crate::outcome::Outcome;
 use crate::schedule::{GateView, Standing};
@@ -75,6 +75,8 @@ pub struct Report {
     pub host: Option<String>,
     pub address: Option<String>,
     pub response_excerpt: Option<Vec<u8>>,
+    /// Of the bytes that a payload reference led to, if it was read.
+    pub digest: Option<Digest>,
 }
 
 /// What a step has made true, to be told and done after its commit.

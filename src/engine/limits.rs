@@ -20,6 +20,8 @@ pub struct Limits {
     pub tenant_weights: TenantWeights,
     pub tenant_quotas: TenantQuotas,
     pub retention: Retention,
+    /// How long an attempt may read its payload before it begins; leases last so much longer.
+    pub payload_timeout: Millis,
 }
 
 /// How long what has ended is kept.

@@ -82,6 +82,8 @@ impl InStep<'_, '_> {
         let decision = self.decide(&it, lease, admission.epoch, &report.outcome);
         self.learn(admission, &report, &decision)?;
         let took = took(&report, admission, self.now.mono);
+        // With the verdict in one commit: the next attempt is to send the same bytes or none.
+        report.digest.into_iter().for_each(|digest| it.payload.found(digest));
         let attempt = attempt(lease, report, &decision);
         self.core.tally.attempted(&attempt, took);
         let before = Before::of(&it, Some(lease));
@@ -195,6 +197,7 @@ impl InStep<'_, '_> {
             return Ok(());
         }
         let Found::Delivery(mut it) = self.file.delivery(report.id)? else { return Ok(()) };
+        report.digest.into_iter().for_each(|digest| it.payload.found(digest));
         let newer = self.core.leases.get(&report.id).map(|out| out.lease);
         let before = Before::of(&it, newer.as_ref());
         if !it.settle_late(newer.is_some(), self.end()) {
@@ -223,6 +226,7 @@ fn silent(lease: &Lease) -> Report {
         host: None,
         address: None,
         response_excerpt: None,
+        digest: None,
     }
 }
 
@@ -240,7 +244,8 @@ fn is_telling(outcome: &Outcome) -> bool {
         Outcome::MaybeSent(MaybeSent::Interrupted) | Outcome::Damaged => false,
         Outcome::MaybeSent(MaybeSent::Timeout | MaybeSent::Ambiguous | MaybeSent::InvalidResponse) => true,
         Outcome::NotSent(NotSent::Connect | NotSent::Tls | NotSent::Dns) => true,
-        Outcome::NotSent(NotSent::Blocked | NotSent::NotProcessed | NotSent::Payload) => false,
+        Outcome::NotSent(NotSent::Blocked | NotSent::NotProcessed) => false,
+        Outcome::NotSent(NotSent::Payload | NotSent::PayloadGone) => false,
     }
 }
 

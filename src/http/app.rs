@@ -20,7 +20,7 @@ use crate::http::auth::Keyring;
 use crate::http::body::Bound;
 use crate::http::error::{Code, Problem};
 use crate::http::ingest::refusals::Refusals;
-use crate::model::Name;
+use crate::model::{Name, Prefix};
 use crate::sender::egress;
 use crate::store::{Snapshot, StoreError};
 use crate::time::Millis;
@@ -69,6 +69,8 @@ pub struct Rulebook {
     pub policies: BTreeSet<Name>,
     pub defaults: Defaults,
     pub max_payload: usize,
+    /// Where payloads may be that are not in their requests.
+    pub references: Vec<Prefix>,
     pub body_timeout: Duration,
     /// What each listener asks for, in the order of [`Entry`].
     auth: [Auth; 3],
@@ -93,6 +95,7 @@ impl Rulebook {
                 connect_timeout: send.connect_timeout,
             },
             max_payload: settings.ingest.max_payload,
+            references: settings.payload_refs.allow.clone(),
             body_timeout: settings.ingest.body_timeout.duration(),
             auth: [settings.ingest.listener.auth, settings.admin.auth, metrics],
         }

@@ -228,6 +228,20 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
+/// The bytes that hexadecimal digits stand for, if they are so many.
+#[must_use]
+pub fn digits<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    if text.len() != N * 2 {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

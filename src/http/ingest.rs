@@ -17,7 +17,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, Response, StatusCode, Uri, header};
 
 use crate::engine::command::{Accepted, Rejected};
-use crate::http::app::{Answered, App, Id, answer, ok, with};
+use crate::http::app::{Answered, App, Id, Rulebook, answer, ok, with};
 use crate::http::auth::Caller;
 use crate::http::body::{self, Json};
 use crate::http::dto::List;
@@ -45,7 +45,7 @@ async fn read_one(app: &App, caller: &Caller, request: Request) -> Answered {
     one_text(body::json_kind(&parts.headers)?)?;
     let key = header_key(&parts.headers)?;
     let text = body::read(&parts.headers, body, app.delivery_bound()).await?;
-    let delivery = item::read(&text, &text, key, &checks(app))?;
+    let delivery = item::read(&text, &text, key, &checks(app, &app.rulebook()))?;
     take(app, caller, delivery).await
 }
 
@@ -62,7 +62,7 @@ pub async fn send(
 async fn read_raw(app: &App, caller: &Caller, destination: &str, request: Request) -> Answered {
     let (parts, body) = request.into_parts();
     query::none(&parts.uri)?;
-    let head = raw::read_head(destination, &parts.headers, &checks(app))?;
+    let head = raw::read_head(destination, &parts.headers, &checks(app, &app.rulebook()))?;
     let bytes = body::read(&parts.headers, body, app.raw_bound()).await?;
     take(app, caller, head.with(bytes)).await
 }
@@ -87,7 +87,7 @@ async fn read_batch(
         return Err(Problem::field(KEY_NAME, "not in a batch: give each item its own key"));
     }
     let text = body::read(&parts.headers, body, app.batch_bound()).await?;
-    pinned::admit(app, caller, batch::read(&text, kind, &checks(app))?).await
+    pinned::admit(app, caller, batch::read(&text, kind, &checks(app, &app.rulebook()))?).await
 }
 
 /// `GET /v1/deliveries/{id}`.
@@ -169,8 +169,9 @@ fn header_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Problem> {
     IdempotencyKey::from_header(text).map(Some).map_err(wrong)
 }
 
-fn checks(app: &App) -> Checks<'_> {
-    Checks { region: &app.region, max_payload: app.rulebook().max_payload, now: app.handle.now() }
+fn checks<'a>(app: &'a App, rules: &'a Rulebook) -> Checks<'a> {
+    let (max_payload, references) = (rules.max_payload, rules.references.as_slice());
+    Checks { region: &app.region, max_payload, references, now: app.handle.now() }
 }
 
 /// The same answer; a refusal is counted.

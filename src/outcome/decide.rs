@@ -122,6 +122,7 @@ fn verdict(
             failed(policy, seen, now, asked)
         }
         Outcome::NotSent(NotSent::Payload) => ours(policy, seen, now, NextReason::Payload),
+        Outcome::NotSent(NotSent::PayloadGone) => Verdict::End(Ending::PayloadGone),
         Outcome::NotSent(NotSent::NotProcessed) => Verdict::Again {
             due: now.plus(policy.min_delay),
             reason: NextReason::Backoff,

@@ -59,6 +59,10 @@ pub enum Refusal {
     Unlisted(Kind),
     #[error("the address is {}, which is never called", .0.as_str())]
     Forbidden(Kind),
+    #[error("send.proxy looks names up by itself: by way of it such a name cannot be held to allow_cidrs")]
+    Unseen,
+    #[error("the proxy of send.proxy is no destination")]
+    Proxy,
 }
 
 /// Last labels that never name a public host (RFC 6761, 6762, 7686, 8375, 9476 and habit).

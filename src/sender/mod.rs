@@ -3,12 +3,15 @@
 //!
 //! The sender decides nothing about the delivery and does not see the store or the engine.
 //! What may be dialled is [`egress`]'s to say, at every send; what an error means is said by
-//! [`failure`]. Nothing here logs a URL, a header value or a body.
+//! [`failure`]. A payload that is kept elsewhere is read by [`payload`] first. Nothing here logs a
+//! URL, a header value or a body.
 
 pub mod egress;
 pub mod failure;
 pub mod letter;
+pub mod payload;
 pub mod profile;
+pub mod proxy;
 
 pub use crate::sign::Signers;
 
@@ -19,19 +22,22 @@ use std::time::Duration;
 use bytes::Bytes;
 use ipnet::IpNet;
 use reqwest::header::{self, HeaderMap};
-use reqwest::{Body, Certificate, Client, Method, Request, Response};
+use reqwest::{Certificate, Client, Method, Request, Response};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use crate::model::{Certificates, DeliveryId, Header};
+use crate::model::{Certificates, DeliveryId, Digest, Header};
 use crate::outcome::retry_after::{MAX_VALUE, MAX_VALUES};
 use crate::outcome::{MaybeSent, NotSent, Outcome, RetryHeaders};
 use crate::sign::{self, Letterhead};
 use crate::time::{Millis, Timestamp};
 
+use egress::resolver::{Names, SystemNames};
 use failure::Failure;
 use letter::{Letter, Touched};
-use profile::Profiles;
+use payload::{Payloads, Referred};
+use profile::{Grounds, Profiles};
+use proxy::Route;
 
 /// Bytes of an answer's body that are read, so that its connection can be used again. What is
 /// longer costs the connection.
@@ -70,10 +76,18 @@ pub struct OutboundRequest {
     pub content_type: String,
     /// The delivery's own; they win over the destination's.
     pub headers: Vec<Header>,
-    pub body: Bytes,
+    pub body: Body,
     pub endpoint: Arc<Endpoint>,
     /// False: the connection is not to be kept for a next request.
     pub keep_alive: bool,
+}
+
+/// What is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    Bytes(Bytes),
+    /// What is read there before the request; the time for that is not the endpoint's.
+    Reference(Referred),
 }
 
 /// What came of it.
@@ -84,6 +98,16 @@ pub struct Seen {
     pub error: Option<String>,
     pub address: Option<SocketAddr>,
     pub response_excerpt: Option<Vec<u8>>,
+    /// What a reference led to, whether or not it was sent.
+    pub fetched: Option<Fetched>,
+}
+
+/// A payload was read where it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    pub digest: Digest,
+    /// Before the attempt began: the receiver has no part in it.
+    pub took: Millis,
 }
 
 /// What the sender follows besides each request.
@@ -93,6 +117,20 @@ pub struct Config {
     /// Certificates to trust beside the system's: the bytes of `send.ca_file`.
     pub ca_pem: Option<Vec<u8>>,
     pub keep_response_excerpt: bool,
+    /// Everything but payloads goes through it.
+    pub proxy: Option<Url>,
+    pub payloads: payload::Settings,
+}
+
+/// A sender cannot be made of its settings.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    #[error(transparent)]
+    Certificates(#[from] BadCertificates),
+    #[error("send.proxy cannot be used")]
+    Proxy(#[source] reqwest::Error),
+    #[error(transparent)]
+    Payloads(#[from] payload::BadStore),
 }
 
 /// The certificates of `send.ca_file` cannot be used.
@@ -105,32 +143,72 @@ pub struct BadCertificates(#[source] Option<reqwest::Error>);
 pub struct Sender {
     rules: egress::Rules,
     keep_response_excerpt: bool,
+    route: Route,
     profiles: Profiles,
+    payloads: Payloads,
 }
 
 impl Sender {
     /// A sender that has opened nothing yet.
     ///
     /// # Errors
-    /// [`BadCertificates`] when the CA file cannot be read as one.
-    pub fn new(config: Config) -> Result<Sender, BadCertificates> {
-        let roots = config.ca_pem.as_deref().map(certificates).transpose()?;
-        let profiles = Profiles::new(&config.rules.allow_cidrs, roots.unwrap_or_default());
+    /// [`Unusable`] when a setting is not what it is to be.
+    pub fn new(config: Config) -> Result<Sender, Unusable> {
+        Sender::asking(config, Arc::new(SystemNames))
+    }
+
+    /// The same, with somebody else who knows the addresses of destinations.
+    ///
+    /// # Errors
+    /// As [`Sender::new`].
+    pub fn asking(config: Config, names: Arc<dyn Names>) -> Result<Sender, Unusable> {
+        let extra_roots = config.ca_pem.as_deref().map(certificates).transpose()?.unwrap_or_default();
+        let route = Route::by(config.proxy);
+        route.proxy().map_err(Unusable::Proxy)?;
+        let allowed = config.rules.allow_cidrs.as_slice().into();
+        let grounds = Grounds { allowed, extra_roots: extra_roots.clone(), names, route: route.clone() };
+        let profiles = Profiles::new(grounds);
+        let payloads = Payloads::new(config.payloads, &extra_roots, profiles.has_system_roots())?;
         let keep_response_excerpt = config.keep_response_excerpt;
-        Ok(Sender { rules: config.rules, keep_response_excerpt, profiles })
+        Ok(Sender { rules: config.rules, keep_response_excerpt, route, profiles, payloads })
     }
 
     /// Makes the one attempt that `request` stands for. It ends by the endpoint's timeout, and
-    /// at the latest [`BODY_WAIT`] after the head of an answer. Whatever happens is an outcome.
+    /// at the latest [`BODY_WAIT`] after the head of an answer; reading a payload comes before that
+    /// and has its own time. Whatever happens is an outcome.
     pub async fn send(&self, request: OutboundRequest) -> Seen {
+        let client = match self.client(&request.endpoint) {
+            Ok(client) => client,
+            Err(failure) => return failed(&request.endpoint.url, failure),
+        };
+        match request.body.clone() {
+            Body::Bytes(bytes) => self.post(&client, request, bytes).await,
+            Body::Reference(referred) => self.fetch_and_post(&client, request, &referred).await,
+        }
+    }
+
+    async fn fetch_and_post(
+        &self,
+        client: &Client,
+        mut request: OutboundRequest,
+        referred: &Referred,
+    ) -> Seen {
+        let began = Instant::now();
+        let found = match self.payloads.read(referred).await {
+            Ok(found) => found,
+            Err(fault) => return unsent(&fault.into()),
+        };
+        let fetched = Fetched { digest: found.sha256, took: began.elapsed().into() };
+        request.sent_at = request.sent_at.plus(fetched.took);
+        let seen = self.post(client, request, found.bytes.clone()).await;
+        Seen { fetched: Some(fetched), ..seen }
+    }
+
+    async fn post(&self, client: &Client, request: OutboundRequest, bytes: Bytes) -> Seen {
         let deadline = Instant::now() + request.endpoint.timeout.duration();
         let endpoint = Arc::clone(&request.endpoint);
-        let client = match self.client(&endpoint) {
-            Ok(client) => client,
-            Err(failure) => return failed(&endpoint.url, failure),
-        };
         let touched = Touched::default();
-        let sent = timeout_at(deadline, client.execute(envelope(request, &touched))).await;
+        let sent = timeout_at(deadline, client.execute(envelope(&request, bytes, &touched))).await;
         match sent {
             Ok(Ok(response)) => self.answered(&endpoint.url, response, deadline).await,
             Ok(Err(error)) => failed(&endpoint.url, failure::read(&error, touched.get())),
@@ -142,6 +220,7 @@ impl Sender {
     fn client(&self, endpoint: &Endpoint) -> Result<Client, Failure> {
         let not_sent = |why, text| Failure { outcome: Outcome::NotSent(why), text };
         let reach = egress::permit(&self.rules, &endpoint.url, &endpoint.allow_cidrs)
+            .and_then(|reach| self.route.permit(&endpoint.url, reach).map(|()| reach))
             .map_err(|refusal| not_sent(NotSent::Blocked, refusal.to_string()))?;
         let client = self.profiles.client(endpoint, reach);
         client.map_err(|_| not_sent(NotSent::Tls, "tls could not be set up".into()))
@@ -149,8 +228,13 @@ impl Sender {
 
     /// The head is in. A status that HTTP does not have is no answer.
     async fn answered(&self, url: &Url, mut response: Response, deadline: Instant) -> Seen {
-        let address = response.remote_addr();
+        // The other end of a connection to a proxy is not the receiver.
+        let address = response.remote_addr().filter(|_| !self.route.is_proxied());
         let status = response.status().as_u16();
+        if status == 407 && self.route.is_proxied() {
+            let outcome = Outcome::NotSent(NotSent::Connect);
+            return failed(url, Failure { outcome, text: "connect: the proxy asks who we are".into() });
+        }
         if !(200..=599).contains(&status) {
             let outcome = Outcome::MaybeSent(MaybeSent::InvalidResponse);
             let text = format!("{status} is not the status of an answer");
@@ -161,7 +245,7 @@ impl Sender {
         let until = deadline.min(Instant::now() + BODY_WAIT);
         // However the body ends, the answer stands.
         let _ = timeout_at(until, read_body(&mut response, &mut excerpt)).await;
-        Seen { outcome, error: None, address, response_excerpt: excerpt }
+        Seen { outcome, error: None, address, response_excerpt: excerpt, fetched: None }
     }
 }
 
@@ -170,14 +254,14 @@ fn certificates(pem: &[u8]) -> Result<Vec<Certificate>, BadCertificates> {
     if found.is_empty() { Err(BadCertificates(None)) } else { Ok(found) }
 }
 
-fn envelope(request: OutboundRequest, touched: &Touched) -> Request {
+fn envelope(request: &OutboundRequest, bytes: Bytes, touched: &Touched) -> Request {
     let mut envelope = Request::new(Method::POST, request.endpoint.url.clone());
-    *envelope.headers_mut() = sign::headers(&letterhead(&request));
-    *envelope.body_mut() = Some(Body::wrap(Letter::new(request.body, touched)));
+    *envelope.headers_mut() = sign::headers(&letterhead(request, &bytes));
+    *envelope.body_mut() = Some(reqwest::Body::wrap(Letter::new(bytes, touched)));
     envelope
 }
 
-fn letterhead(request: &OutboundRequest) -> Letterhead<'_> {
+fn letterhead<'a>(request: &'a OutboundRequest, body: &'a [u8]) -> Letterhead<'a> {
     Letterhead {
         delivery: request.delivery,
         attempt: request.attempt,
@@ -186,7 +270,7 @@ fn letterhead(request: &OutboundRequest) -> Letterhead<'_> {
         sent_at: request.sent_at,
         content_type: &request.content_type,
         signers: &request.endpoint.signers,
-        body: &request.body,
+        body,
         destination: &request.endpoint.headers,
         own: &request.headers,
         keep_alive: request.keep_alive,
@@ -223,7 +307,13 @@ fn cut(line: &[u8]) -> Vec<u8> {
 fn failed(url: &Url, failure: Failure) -> Seen {
     let text = format!("{}: {}", url.host_str().unwrap_or_default(), failure.text);
     let error = Some(text.chars().take(MAX_ERROR).collect());
-    Seen { outcome: failure.outcome, error, address: None, response_excerpt: None }
+    Seen { outcome: failure.outcome, error, address: None, response_excerpt: None, fetched: None }
+}
+
+/// There was nothing to send: the receiver's host has no part in it.
+fn unsent(failure: &Failure) -> Seen {
+    let error = Some(format!("payload: {}", failure.text).chars().take(MAX_ERROR).collect());
+    Seen { outcome: failure.outcome.clone(), error, address: None, response_excerpt: None, fetched: None }
 }
 
 #[cfg(test)]

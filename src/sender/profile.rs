@@ -9,7 +9,8 @@ use reqwest::{Certificate, Client, ClientBuilder, Identity, redirect, retry, tls
 
 use super::Endpoint;
 use super::egress::Reach;
-use super::egress::resolver::Guard;
+use super::egress::resolver::{Guard, Names};
+use super::proxy::Route;
 use crate::model::destination::CONCURRENCY_MAX;
 use crate::model::{Certificates, ClientCertificate};
 use crate::time::Millis;
@@ -50,27 +51,42 @@ impl Key {
     }
 }
 
+/// What clients are made of besides what their destinations say.
+#[derive(Clone, Debug)]
+pub struct Grounds {
+    /// May be reached besides public addresses.
+    pub allowed: Arc<[IpNet]>,
+    /// Trusted besides the system's.
+    pub extra_roots: Vec<Certificate>,
+    pub names: Arc<dyn Names>,
+    pub route: Route,
+}
+
 /// What all clients have in common.
 #[derive(Debug)]
 pub struct Profiles {
-    allowed: Arc<[IpNet]>,
-    extra_roots: Vec<Certificate>,
+    grounds: Grounds,
     system_roots: bool,
     /// The one used last is first.
     kept: Mutex<Vec<(Key, Client)>>,
 }
 
 impl Profiles {
-    /// Clients that may reach `allowed` besides public addresses, and trust `extra_roots`
-    /// besides the system's. A system without roots is noted once; https then needs the extra ones.
+    /// No clients yet. A system without roots is noted once; https then needs the extra ones.
     #[must_use]
-    pub fn new(allowed: &[IpNet], extra_roots: Vec<Certificate>) -> Profiles {
+    pub fn new(grounds: Grounds) -> Profiles {
         let kept = Mutex::new(Vec::new());
-        let system_roots = tls_settings(Client::builder(), &extra_roots, true).build().is_ok();
+        let system_roots = tls_settings(Client::builder(), &grounds.extra_roots, true).build().is_ok();
         if !system_roots {
             tracing::warn!("no certificates of the system could be loaded: https needs send.ca_file");
         }
-        Profiles { allowed: allowed.into(), extra_roots, system_roots, kept }
+        Profiles { grounds, system_roots, kept }
+    }
+
+    /// True when the system has certificates of its own.
+    #[must_use]
+    pub fn has_system_roots(&self) -> bool {
+        self.system_roots
     }
 
     /// The client of `endpoint`, made when it is not kept. It is made outside the lock: two
@@ -105,14 +121,23 @@ impl Profiles {
     }
 
     fn build(&self, key: &Key) -> Result<Client, reqwest::Error> {
-        let guard =
-            Guard { reach: key.reach, allowed: Arc::clone(&self.allowed), own: Arc::clone(&key.allow_cidrs) };
-        let builder = transport(Client::builder()).connect_timeout(key.connect_timeout.duration());
+        let Grounds { allowed, extra_roots, names, route } = &self.grounds;
+        let guard = Guard {
+            names: Arc::clone(names),
+            proxy: route.host(),
+            reach: key.reach,
+            allowed: Arc::clone(allowed),
+            own: Arc::clone(&key.allow_cidrs),
+        };
+        let mut builder = transport(Client::builder()).connect_timeout(key.connect_timeout.duration());
+        if let Some(proxy) = route.proxy()? {
+            builder = builder.proxy(proxy);
+        }
         let builder = builder.dns_resolver(guard);
         let Some(own) = &key.tls else {
-            return tls_settings(builder, &self.extra_roots, self.system_roots).build();
+            return tls_settings(builder, extra_roots, self.system_roots).build();
         };
-        let roots: Vec<_> = self.extra_roots.iter().cloned().chain(roots(own)?).collect();
+        let roots: Vec<_> = extra_roots.iter().cloned().chain(roots(own)?).collect();
         with_identity(tls_settings(builder, &roots, self.system_roots), own)?.build()
     }
 }
@@ -120,7 +145,7 @@ impl Profiles {
 /// One request is one request: nothing is followed, repeated, unpacked or sent by way of a
 /// proxy that the environment names. Lines of an answer that are no header are passed over,
 /// as the status line already says what is to be known.
-fn transport(builder: ClientBuilder) -> ClientBuilder {
+pub(super) fn transport(builder: ClientBuilder) -> ClientBuilder {
     builder
         .redirect(redirect::Policy::none())
         .retry(retry::never())
@@ -136,7 +161,7 @@ fn transport(builder: ClientBuilder) -> ClientBuilder {
         .http2_keep_alive_timeout(HTTP2_PING)
 }
 
-fn tls_settings(builder: ClientBuilder, extra: &[Certificate], system: bool) -> ClientBuilder {
+pub(super) fn tls_settings(builder: ClientBuilder, extra: &[Certificate], system: bool) -> ClientBuilder {
     let builder = builder.tls_version_min(tls::Version::TLS_1_2);
     if !system {
         builder.tls_certs_only(extra.iter().cloned())
@@ -185,7 +210,13 @@ pub fn check(own: &Certificates) -> Result<(), BadTls> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::egress::resolver::SystemNames;
     use crate::sign::Signers;
+
+    fn profiles() -> Profiles {
+        let (names, route) = (Arc::new(SystemNames), Route::default());
+        Profiles::new(Grounds { allowed: Arc::new([]), extra_roots: Vec::new(), names, route })
+    }
 
     fn endpoint(connect_timeout: u64, cidr: &str) -> Endpoint {
         Endpoint {
@@ -201,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_differs_in_its_rules_has_its_own_client() {
-        let profiles = Profiles::new(&[], Vec::new());
+        let profiles = profiles();
         let check = |endpoint: &Endpoint, reach: Reach, count: usize| {
             profiles.client(endpoint, reach).unwrap();
             assert_eq!(profiles.count(), count, "{endpoint:?} {reach:?}");
@@ -216,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_one_not_used_for_longest_goes_first() {
-        let profiles = Profiles::new(&[], Vec::new());
+        let profiles = profiles();
         let first = endpoint(0, "10.0.0.0/8");
         for n in 0..=MAX_PROFILES as u64 {
             profiles.client(&endpoint(n, "10.0.0.0/8"), Reach::Public).unwrap();

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use super::record;
 use super::rows::{part_key, parts};
 use super::{Snapshot, StoreError};
-use crate::delivery::{Delivery, Lease, Source, State};
+use crate::delivery::{Delivery, Lease, State};
 
 /// A claimed delivery, ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,9 +47,10 @@ impl Snapshot {
         })
     }
 
-    /// The whole body, or None when a part of it is missing or damaged.
+    /// The whole body, or None when a part of it is missing or damaged. Of a reference nothing is
+    /// stored, and that is whole.
     pub(super) fn body(&self, it: &Delivery) -> Result<Option<Body>, StoreError> {
-        let Source::Inline { bytes, .. } = it.payload.source else { return Ok(None) };
+        let bytes = it.body_bytes();
         let mut body = BytesMut::with_capacity(usize::try_from(bytes).unwrap_or(0));
         for n in 0..parts(bytes) {
             let Some(value) = self.tables.payloads.get((it.id.0, n))? else { return Ok(None) };

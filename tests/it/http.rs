@@ -10,6 +10,7 @@ mod ingest;
 mod payload;
 mod quota;
 mod receiver;
+mod references;
 mod reload;
 mod signing;
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use duehook::drill::receiver::{Answer, Received, Receiver, Record, Script};
-use duehook::model::NewBody;
+use duehook::model::digest;
 use duehook::store::{self, Owner};
 use duehook::time::Timestamp;
 use serde_json::json;
@@ -67,9 +67,8 @@ impl Strict {
         let wrong = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&wrong);
         let decide = move |it: &Received| {
-            let right = it.key().filter(|key| {
-                NewBody::new(body(key, length(key)).into()).sha256 == it.sha256 && it.path == place(key)
-            });
+            let right =
+                it.key().filter(|key| digest(&body(key, length(key))) == it.sha256 && it.path == place(key));
             if right.is_none() {
                 heard.lock().unwrap().push(format!("{:?} at {}", it.key(), it.path));
             }

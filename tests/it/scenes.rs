@@ -189,6 +189,7 @@ impl Scene {
         };
         let policies = BTreeMap::from([(name("default"), self.policy.clone())]);
         Limits {
+            payload_timeout: Millis(0),
             slots: self.slots,
             max_deliveries: 1_000_000,
             policies,
@@ -267,6 +268,7 @@ impl Scene {
             host: None,
             address: None,
             response_excerpt: None,
+            digest: None,
         };
         self.numbered += 1;
         self.reports.insert((self.mono + after, self.numbered), report);

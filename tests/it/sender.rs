@@ -5,6 +5,7 @@
 //! `outcome::decide`), C071 (descriptors are those of the whole test process).
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod guard;
 mod raw;
 mod tls;
 
@@ -16,7 +17,7 @@ use duehook::drill::receiver::{Answer, Receiver, Record, Script};
 use duehook::model::{DeliveryId, Header};
 use duehook::outcome::{MaybeSent, NotSent, Outcome};
 use duehook::sender::egress::Rules;
-use duehook::sender::{Config, Endpoint, MAX_EXCERPT, OutboundRequest, Seen, Sender, Signers};
+use duehook::sender::{Body, Config, Endpoint, MAX_EXCERPT, OutboundRequest, Seen, Sender, Signers};
 use duehook::time::{Millis, Timestamp};
 use tokio::time::Instant;
 
@@ -59,7 +60,7 @@ fn request(endpoint: Endpoint, body: impl Into<Bytes>) -> OutboundRequest {
         sent_at: Timestamp(1_768_478_401_000),
         content_type: "application/json".into(),
         headers: Vec::new(),
-        body: body.into(),
+        body: Body::Bytes(body.into()),
         endpoint: Arc::new(endpoint),
         keep_alive: true,
     }

@@ -94,6 +94,7 @@ fn limits() -> Limits {
         audit: day,
     };
     Limits {
+        payload_timeout: Millis(0),
         slots: 64,
         max_deliveries: 1_000,
         policies: [(name("default"), Policy::default())].into(),
@@ -117,7 +118,7 @@ pub(crate) fn engine(disk: impl StorageBackend, folder: &TempDir) -> (Driver, Ha
     let opened = open::open_backend(disk, &opening).unwrap();
     let engine = Engine::open(opened, limits(), Seed { run: 1 }, now).unwrap();
     let rules = egress::Rules { allow_http: true, ports: vec![443], allow_cidrs: Vec::new() };
-    let sender = Sender::new(sender::Config { rules, ca_pem: None, keep_response_excerpt: false }).unwrap();
+    let sender = Sender::new(sender::Config { rules, ..sender::Config::default() }).unwrap();
     let path = server::data(folder.path());
     let disk = Disk::of(&path, 0);
     let owner = Owner::beside(&path, &region);

@@ -138,7 +138,7 @@ impl Oracle {
         self.seen.insert(id, (attempt, key.to_owned()));
         if let Some(told) = self.told.get(&id) {
             assert_eq!(told.key, key, "S8: the key of {id}");
-            let digest: Digest = duehook::model::NewBody::new(body.to_vec().into()).sha256;
+            let digest: Digest = duehook::model::digest(body);
             assert_eq!(told.sha256, digest, "S8: the body of {id}");
         }
         let out = self.in_flight.entry(place).or_default();

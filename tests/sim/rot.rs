@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use duehook::engine::command::{Batch, Dispatch, Report};
 use duehook::engine::{Engine, Limits, Seed};
-use duehook::model::{DeliveryId, NewBody};
+use duehook::model::{DeliveryId, digest};
 use duehook::outcome::{Outcome, RetryHeaders};
 use duehook::store::check::check;
 use duehook::store::{Loaded, Opened, Opening, open};
@@ -117,7 +117,7 @@ impl Left {
             Loaded::Erased => return Err(format!("{} was never erased", lease.id)),
             Loaded::Ready { delivery, body } => {
                 let told = self.told.get(&lease.id).ok_or(format!("{} was never accepted", lease.id))?;
-                let same = NewBody::new(body.0).sha256 == told.sha256 && delivery.sent_key() == told.key;
+                let same = digest(&body.0) == told.sha256 && delivery.sent_key() == told.key;
                 same.then_some(()).ok_or(format!("{} went out as it was not accepted", lease.id))?;
                 Outcome::Answered { status: 204, headers: RetryHeaders::default() }
             }
@@ -133,6 +133,7 @@ impl Left {
             host: None,
             address: None,
             response_excerpt: None,
+            digest: None,
         })
     }
 }

@@ -865,6 +865,7 @@ impl World {
             host: Some("receiver.example".into()),
             address: None,
             response_excerpt: None,
+            digest: None,
         };
         let asks = mood.asks();
         self.at(self.mono + reply.after, Event::Report { report, place, asks });

@@ -57,7 +57,8 @@ async fn c142_a_task_that_dies_is_reported_once() {
 fn what_was_reported_is_not_reported_again() {
     let inbox = Arc::new(Inbox::default());
     let answered = Outcome::Answered { status: 204, headers: crate::outcome::RetryHeaders::default() };
-    let seen = Seen { outcome: answered.clone(), error: None, address: None, response_excerpt: None };
+    let seen =
+        Seen { outcome: answered.clone(), error: None, address: None, response_excerpt: None, fetched: None };
     duty(&inbox, 1).report(seen, Timestamp(2_000));
     duty(&inbox, 2).end(INTERRUPTED);
     drop(duty(&inbox, 3));

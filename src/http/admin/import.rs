@@ -243,7 +243,11 @@ impl<'a> Work<'a> {
 
     async fn line(&mut self, number: u64, text: &[u8]) -> Result<Goes, Problem> {
         let rulebook = self.app.rulebook();
-        let checks = Checks { region: &self.app.region, settings: input::Checks::of(&rulebook) };
+        let checks = Checks {
+            region: &self.app.region,
+            references: &rulebook.references,
+            settings: input::Checks::of(&rulebook),
+        };
         let read = line::read(text, &checks);
         if !self.begun {
             let Line::Header(source) = read? else {

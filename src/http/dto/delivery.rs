@@ -168,9 +168,15 @@ impl<'a> LastObject<'a> {
     }
 }
 
+/// The kind of a payload that is read at each attempt.
+pub const REFERENCE: &str = "ref";
+
 #[derive(Debug, Serialize)]
 struct PayloadObject<'a> {
     kind: &'static str,
+    /// Where it is read, unless it is inline or was erased.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    reference: Option<&'a str>,
     /// Null for a reference: its length is not known before it is read.
     bytes: Option<u32>,
     sha256: Option<Text<Hex<'a>>>,
@@ -181,12 +187,13 @@ struct PayloadObject<'a> {
 impl<'a> PayloadObject<'a> {
     fn of(delivery: &'a Delivery) -> PayloadObject<'a> {
         let Payload { source, erased_at } = &delivery.payload;
-        let (kind, bytes) = match source {
-            Source::Inline { bytes, sha256: _ } => ("inline", Some(*bytes)),
-            Source::Reference { uri: _, sha256: _ } => ("reference", None),
+        let (kind, reference, bytes) = match source {
+            Source::Inline { bytes, sha256: _ } => ("inline", None, Some(*bytes)),
+            Source::Reference { uri, sha256: _ } => (REFERENCE, Some(&**uri), None),
         };
         PayloadObject {
             kind,
+            reference: reference.filter(|uri| !uri.is_empty()),
             bytes,
             sha256: delivery.payload.digest().map(|digest| Text(Hex(digest))),
             content_type: &delivery.content_type,

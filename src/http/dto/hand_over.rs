@@ -221,7 +221,7 @@ impl<'a> DeliveryLine<'a> {
             headers: Values(&it.headers),
             payload_base64: handed.body.as_ref().map(|body| Text(Base64(&body.0))),
             payload_ref: match &it.payload.source {
-                Source::Reference { uri, .. } => Some(uri),
+                Source::Reference { uri, .. } => Some(&**uri).filter(|uri| !uri.is_empty()),
                 Source::Inline { .. } => None,
             },
         }

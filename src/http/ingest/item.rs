@@ -10,10 +10,11 @@ use serde_json::value::RawValue;
 
 use crate::http::body::too_large;
 use crate::http::error::{Code, Problem};
-use crate::http::fields::{Fields, REPEATED, cut, read_text};
+use crate::http::fields::{Fields, REPEATED, cut, digits, read_text};
+use crate::model::reference::{self, BadReference};
 use crate::model::{
-    Header, IdempotencyKey, MAX_AGE_RANGE, MAX_CONTENT_TYPE, MAX_HEADERS, MAX_LABEL_NAME, MAX_LABEL_VALUE,
-    MAX_LABELS, MAX_NOT_BEFORE, Name, NewBody, NewDelivery, header,
+    Digest, Header, IdempotencyKey, MAX_AGE_RANGE, MAX_CONTENT_TYPE, MAX_HEADERS, MAX_LABEL_NAME,
+    MAX_LABEL_VALUE, MAX_LABELS, MAX_NOT_BEFORE, Name, NewBody, NewDelivery, Prefix, Reference, header,
 };
 use crate::time::{Millis, Timestamp};
 
@@ -23,11 +24,16 @@ pub const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
+/// What is allowed as a digest.
+const SHA256: &str = "must be 64 hexadecimal digits";
+
 /// What a delivery is checked by that does not stand in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Checks<'a> {
     pub region: &'a Name,
     pub max_payload: usize,
+    /// Where payloads may be that are not in the request.
+    pub references: &'a [Prefix],
     pub now: Timestamp,
 }
 
@@ -55,15 +61,12 @@ pub fn read(
     let labels = labels(&mut fields);
     let source = Source::take(&mut fields);
     let content_type = content_type(&mut fields, source.as_ref());
-    let bytes = source.as_ref().and_then(|source| source.bytes(body, &mut fields));
+    let given = source.as_ref().and_then(|source| source.given(body, &mut fields));
     fields.finish(&[])?;
     right_region(region.as_ref(), checks)?;
-    let (Some(destination), Some(bytes)) = (destination, bytes) else {
-        return Err(no_reference());
+    let (Some(destination), Some(given)) = (destination, given) else {
+        return Err(Problem::invalid(Vec::new()));
     };
-    if bytes.len() > checks.max_payload {
-        return Err(too_large(checks.max_payload));
-    }
     Ok(NewDelivery {
         destination,
         tenant,
@@ -75,7 +78,7 @@ pub fn read(
         headers,
         labels,
         content_type,
-        body: NewBody::new(bytes),
+        body: given.body(checks)?,
     })
 }
 
@@ -93,10 +96,13 @@ pub fn right_region(region: Option<&Name>, checks: &Checks<'_>) -> Result<(), Pr
     }
 }
 
-/// The only source that is read and yet gives no bytes.
-fn no_reference() -> Problem {
-    let detail = "no prefix of references is allowed on this server: send the payload itself";
-    Problem::new(Code::RefNotAllowed, detail).at("payload_ref")
+/// The reference in `text`, if it may be read here.
+///
+/// # Errors
+/// 422 `ref_not_allowed`, with the reason.
+pub fn reference(text: &str, allowed: &[Prefix]) -> Result<Reference, Problem> {
+    let refused = |why: BadReference| Problem::new(Code::RefNotAllowed, why.to_string()).at("payload_ref");
+    reference::admit(allowed, text).map_err(refused)
 }
 
 fn required(fields: &mut Fields<'_>, name: &'static str) -> Option<Name> {
@@ -190,7 +196,26 @@ fn read_label(name: &str, value: &RawValue) -> Result<String, &'static str> {
 enum Source<'a> {
     Json(&'a RawValue),
     Base64(&'a RawValue),
-    Reference,
+    /// With what its digest is said to be.
+    Reference(Cow<'a, str>, Option<Cow<'a, str>>),
+}
+
+/// A payload as it was given, not judged yet.
+enum Given {
+    Bytes(Bytes),
+    Reference(String, Option<Digest>),
+}
+
+impl Given {
+    fn body(self, checks: &Checks<'_>) -> Result<NewBody, Problem> {
+        match self {
+            Given::Bytes(bytes) if bytes.len() > checks.max_payload => Err(too_large(checks.max_payload)),
+            Given::Bytes(bytes) => Ok(NewBody::new(bytes)),
+            Given::Reference(text, sha256) => {
+                Ok(NewBody::Reference { reference: reference(&text, checks.references)?, sha256 })
+            }
+        }
+    }
 }
 
 impl<'a> Source<'a> {
@@ -198,10 +223,11 @@ impl<'a> Source<'a> {
     fn take(fields: &mut Fields<'a>) -> Option<Source<'a>> {
         let json = fields.raw("payload").map(Source::Json);
         let base64 = fields.given("payload_base64").map(Source::Base64);
-        let reference = fields.text("payload_ref").map(|_| Source::Reference);
-        if fields.text("sha256").is_some() && reference.is_none() {
+        let (reference, sha256) = (fields.text("payload_ref"), fields.text("sha256"));
+        if sha256.is_some() && reference.is_none() {
             fields.fault("sha256", "goes with payload_ref only");
         }
+        let reference = reference.map(|text| Source::Reference(text, sha256));
         let mut given = [json, base64, reference].into_iter().flatten();
         let (first, second) = (given.next(), given.next());
         if second.is_some() {
@@ -213,16 +239,21 @@ impl<'a> Source<'a> {
         first
     }
 
-    /// The bytes that are to be sent; none for a reference.
-    fn bytes(&self, body: &Bytes, fields: &mut Fields<'_>) -> Option<Bytes> {
+    fn given(&self, body: &Bytes, fields: &mut Fields<'_>) -> Option<Given> {
         match self {
-            Source::Json(value) => Some(body.slice_ref(value.get().as_bytes())),
+            Source::Json(value) => Some(Given::Bytes(body.slice_ref(value.get().as_bytes()))),
             Source::Base64(value) => match read_text(value).map(|text| BASE64.decode(text.as_bytes())) {
-                Some(Ok(bytes)) => Some(bytes.into()),
+                Some(Ok(bytes)) => Some(Given::Bytes(bytes.into())),
                 Some(Err(_)) => fields.refuse("payload_base64", "not base64"),
                 None => fields.refuse("payload_base64", "must be a string"),
             },
-            Source::Reference => None,
+            Source::Reference(text, sha256) => {
+                let sha256 = match sha256 {
+                    Some(text) => Some(digits(text).or_else(|| fields.refuse("sha256", SHA256))?),
+                    None => None,
+                };
+                Some(Given::Reference(text.clone().into_owned(), sha256))
+            }
         }
     }
 }
@@ -237,7 +268,7 @@ fn content_type(fields: &mut Fields<'_>, source: Option<&Source<'_>>) -> String 
         }
         None => match source {
             Some(Source::Base64(_)) => "application/octet-stream".to_owned(),
-            Some(Source::Json(_) | Source::Reference) | None => "application/json".to_owned(),
+            Some(Source::Json(_) | Source::Reference(..)) | None => "application/json".to_owned(),
         },
     }
 }

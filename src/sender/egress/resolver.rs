@@ -2,7 +2,10 @@
 //!
 //! Each client has its own, so that the rules it follows are those of its pool.
 
+use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -13,9 +16,32 @@ use super::{Reach, Refusal, holds, judge};
 /// Addresses of one name that are tried; a name with more is odd, and trying takes time.
 pub const MAX_ADDRESSES: usize = 16;
 
+/// What is found for a name, sooner or later.
+pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+
+/// Who knows the addresses of names. Nobody is asked before a connection is made, and everybody
+/// anew for each: what was found once is no leave to call what is found next.
+pub trait Names: fmt::Debug + Send + Sync {
+    /// The addresses of `name`, judged by nobody yet.
+    fn look_up(&self, name: String) -> Looking;
+}
+
+/// What the system's resolver knows.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemNames;
+
+impl Names for SystemNames {
+    fn look_up(&self, name: String) -> Looking {
+        Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.collect()) })
+    }
+}
+
 /// The addresses that the destinations of one client may reach.
 #[derive(Clone, Debug)]
 pub struct Guard {
+    pub names: Arc<dyn Names>,
+    /// The name of our own proxy, which is no destination: it may be anywhere.
+    pub proxy: Option<Arc<str>>,
     pub reach: Reach,
     /// The server's.
     pub allowed: Arc<[IpNet]>,
@@ -28,7 +54,7 @@ pub struct Guard {
 pub enum Unreachable {
     /// The resolver failed, or knew no address.
     #[error("the name could not be resolved")]
-    Unresolved(#[source] Option<std::io::Error>),
+    Unresolved(#[source] Option<io::Error>),
     /// All of its addresses were refused, the first one for this reason.
     #[error("no address of the name may be called")]
     Refused(#[source] Refusal),
@@ -61,8 +87,9 @@ impl Guard {
     }
 
     async fn look_up(self, name: String) -> Result<Vec<SocketAddr>, Unreachable> {
-        let found = tokio::net::lookup_host((name, 0)).await;
-        self.keep(found.map_err(|error| Unreachable::Unresolved(Some(error)))?)
+        let is_ours = self.proxy.as_deref() == Some(&name);
+        let found = self.names.look_up(name).await.map_err(|error| Unreachable::Unresolved(Some(error)))?;
+        if is_ours { Ok(found) } else { self.keep(found.into_iter()) }
     }
 }
 
@@ -79,7 +106,7 @@ mod tests {
 
     fn guard(reach: Reach, own: &[&str]) -> Guard {
         let own = own.iter().map(|text| text.parse().unwrap()).collect();
-        Guard { reach, allowed: Arc::new([]), own }
+        Guard { names: Arc::new(SystemNames), proxy: None, reach, allowed: Arc::new([]), own }
     }
 
     fn check(guard: &Guard, found: &[&str], want: &[&str]) {

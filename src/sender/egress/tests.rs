@@ -138,3 +138,85 @@ fn an_address_is_judged_by_what_may_be_reached() {
     check(Reach::Public, "::1", &["::1/128"], true);
     check(Reach::Public, "169.254.169.254", &["0.0.0.0/0"], false);
 }
+
+/// With http and every port allowed, so that only the address or the form can be the reason.
+fn by_address() -> Rules {
+    Rules { allow_http: true, ports: (1..=u16::MAX).collect(), allow_cidrs: Vec::new() }
+}
+
+fn check_hidden(url: &str) {
+    let got = admit(&by_address(), url, &[]);
+    assert!(matches!(got, Err(Refusal::Unlisted(_) | Refusal::Forbidden(_))), "{url}: {got:?}");
+    let parsed: Url = url.parse().unwrap();
+    assert!(permit(&by_address(), &parsed, &[]).is_err(), "{url}: stored earlier");
+}
+
+#[test]
+fn c078_c080_c081_c082_addresses_in_other_spellings() {
+    for host in ["[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::ffff:a9fe:a9fe]", "[::127.0.0.1]"] {
+        check_hidden(&format!("http://{host}:9000/"));
+    }
+    for host in
+        ["2130706433", "0x7f.1", "0177.0.0.1", "127.1", "0", "0.0.0.0", "127.0.0.%31", "127%2e0%2e0%2e1"]
+    {
+        check_hidden(&format!("http://{host}:9000/"));
+    }
+    for host in ["100.64.0.1", "169.254.169.254", "198.18.0.1", "255.255.255.255"] {
+        check_hidden(&format!("http://{host}/"));
+    }
+    for host in ["[::1]", "[::]", "[0:0:0:0:0:0:0:1]"] {
+        check_hidden(&format!("http://{host}:9000/"));
+    }
+    let check = |url: &str, want: Refusal| assert_eq!(admit(&by_address(), url, &[]), Err(want), "{url}");
+    check("http://%6c%6f%63%61%6c%68%6f%73%74:9000/", Refusal::Name);
+    check("http://[::1%25lo]:9000/", Refusal::Malformed);
+}
+
+#[test]
+fn c085_c086_c087_two_readers_would_see_two_hosts() {
+    let check = |url: &str, want: Refusal| assert_eq!(admit(&by_address(), url, &[]), Err(want), "{url}");
+    for url in [
+        "http://127.0.0.1:9000\\@hook.example.com/",
+        "http://hook.example.com\\@127.0.0.1:9000/",
+        "http:\\\\127.0.0.1:9000/",
+    ] {
+        check(url, Refusal::Characters);
+    }
+    check("http://hook.example.com:443@127.0.0.1:9000/", Refusal::UserInfo);
+    check("http://a:b@c:d@127.0.0.1:9000/", Refusal::UserInfo);
+    check("https://user:s3cretPw@hook.example.com/in?token=s3cretTok", Refusal::UserInfo);
+}
+
+#[test]
+fn c088_a_dot_at_the_end_changes_nothing() {
+    for url in ["http://localhost.:9000/", "http://metadata.example.internal./", "http://169.254.169.254./"] {
+        assert!(admit(&by_address(), url, &[]).is_err(), "{url}");
+    }
+    let [with, without] = ["http://hook.example.com./", "http://hook.example.com/"];
+    assert_eq!(admit(&by_address(), with, &[]), admit(&by_address(), without, &[]));
+}
+
+#[test]
+fn c089_white_space_is_refused_wherever_it_stands() {
+    for url in [
+        "https://hook.example.com/in\n",
+        " https://hook.example.com/in",
+        "https://hook.example.com/i n",
+        "https://hook.example.com/in\t?x=1",
+    ] {
+        assert_eq!(admit(&by_address(), url, &[]), Err(Refusal::Characters), "{url:?}");
+    }
+}
+
+#[test]
+fn c093_a_refusal_names_the_kind_and_the_setting() {
+    let text = admit(&by_address(), "http://10.1.2.3/", &[]).unwrap_err().to_string();
+    assert!(text.contains("private") && text.contains("allow_cidrs"), "{text}");
+    for cidr in ["10.1.2.0/24", "10.1.2.3/32"] {
+        assert!(admit(&strict(), "http://10.1.2.3:9000/", &nets(&[cidr])).is_ok(), "{cidr}");
+    }
+    assert!(
+        admit(&by_address(), "http://127.0.0.1/", &nets(&["10.0.0.0/8"])).is_err(),
+        "loopback is its own"
+    );
+}

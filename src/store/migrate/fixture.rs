@@ -7,7 +7,7 @@ use super::*;
 use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Lease, Payload, Source, State};
 use crate::model::destination::StateNote;
 use crate::model::{Action, AuditEntry};
-use crate::model::{Certificates, ClientCertificate, LiveSecret, Name, NewBody, Rate, Secret, TenantNo};
+use crate::model::{Certificates, ClientCertificate, LiveSecret, Name, Rate, Secret, TenantNo, digest};
 use crate::model::{ClassNo, DeliveryId, DestNo, Destination, DestinationState, Header, HoldScope, Lane};
 use crate::outcome::{AttemptResult, Clamped, Ending, GateMemory, Hold, HoldReason, NextReason};
 use crate::store::AuditFilter;
@@ -80,10 +80,7 @@ fn fresh(id: u128, destination: u32, body: &[u8]) -> Delivery {
         cancelling: false,
         first_attempt_at: None,
         payload: Payload {
-            source: Source::Inline {
-                bytes: u32::try_from(body.len()).unwrap(),
-                sha256: NewBody::new(body.to_vec().into()).sha256,
-            },
+            source: Source::Inline { bytes: u32::try_from(body.len()).unwrap(), sha256: digest(body) },
             erased_at: None,
         },
         content_type: "application/json".into(),

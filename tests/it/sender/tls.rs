@@ -200,6 +200,35 @@ async fn c070_t55_certificates_that_do_not_hold() {
     }
 }
 
+/// A ServerHello of TLS 1.1, in a record of its own: version, random, no session, a cipher.
+fn old_hello() -> Vec<u8> {
+    [&[0x16, 3, 2, 0, 0x2a, 2, 0, 0, 0x26, 3, 2][..], &[7; 32], &[0, 0, 0x2f, 0]].concat()
+}
+
+/// No server that speaks only TLS 1.1 can be had from rustls: this one says that it does.
+#[tokio::test]
+async fn t55_a_receiver_without_tls_1_2_is_given_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = [0; 5];
+        stream.read_exact(&mut head).await.unwrap();
+        stream.read_exact(&mut vec![0; u16::from_be_bytes([head[3], head[4]]).into()]).await.unwrap();
+        stream.write_all(&old_hello()).await.unwrap();
+        let mut rest = Vec::new();
+        drop(stream.read_to_end(&mut rest).await);
+        rest
+    });
+    let sender = Authority::new("ours").sender();
+    let seen =
+        in_time(sender.send(request(endpoint(&format!("https://{address}/"), &[LOOPBACK]), "{}"))).await;
+    assert_eq!(seen.outcome, Outcome::NotSent(NotSent::Tls), "{seen:?}");
+    let rest = in_time(tasks.join_next()).await.unwrap().unwrap();
+    assert!(rest.is_empty() || rest[0] == 0x15, "an alert at most: {rest:?}");
+}
+
 async fn check_http2(frames: &'static [u8], want: Outcome) {
     let ours = Authority::new("ours");
     let receiver = Secure::start(ours.certify("127.0.0.1", 2090, "h2"), Speech::Http2(frames)).await;

@@ -119,6 +119,7 @@ impl World {
             audit: Millis(90 * 24 * 3_600_000),
         };
         Limits {
+            payload_timeout: Millis(0),
             slots: self.slots,
             max_deliveries: 10_000,
             policies: BTreeMap::from([(name("default"), policy())]),

@@ -11,8 +11,8 @@ use crate::engine::import::{DeliveryLine, DestinationLine};
 use crate::http::admin::input;
 use crate::http::dto::hand_over::FORMAT;
 use crate::http::error::{Code, Problem};
-use crate::http::fields::Fields;
-use crate::model::Name;
+use crate::http::fields::{Fields, digits};
+use crate::model::{Name, Prefix};
 use crate::store::Identity;
 use crate::time::Timestamp;
 
@@ -29,6 +29,8 @@ pub enum Line {
 #[derive(Clone, Copy, Debug)]
 pub struct Checks<'a> {
     pub region: &'a Name,
+    /// Where payloads may be that are not in the lines.
+    pub references: &'a [Prefix],
     /// Those of a destination's settings.
     pub settings: input::Checks<'a>,
 }
@@ -150,18 +152,6 @@ fn hex<const N: usize>(fields: &mut Fields<'_>, name: &'static str) -> Option<[u
         fields.fault(name, format!("must be {} hexadecimal digits", N * 2));
     }
     bytes
-}
-
-fn digits<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    if text.len() != N * 2 {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Some(bytes)
 }
 
 /// A text of ours that people read, cut to so many bytes.

@@ -5,10 +5,10 @@ use crate::engine::explain::samples::{T0, name};
 
 fn batch(kind: Json, text: &str) -> Result<Vec<String>, Code> {
     let (region, body) = (name("eu"), Bytes::copy_from_slice(text.as_bytes()));
-    let checks = Checks { region: &region, max_payload: 1_000, now: T0 };
+    let checks = Checks { region: &region, max_payload: 1_000, references: &[], now: T0 };
     let items = read(&body, kind, &checks).map_err(|problem| problem.code)?;
     let shown = |item: Result<NewDelivery, Problem>| match item {
-        Ok(delivery) => String::from_utf8(delivery.body.bytes.to_vec()).unwrap(),
+        Ok(delivery) => String::from_utf8(delivery.body.bytes().to_vec()).unwrap(),
         Err(problem) => problem.code.facts().0.to_owned(),
     };
     Ok(items.into_iter().map(shown).collect())

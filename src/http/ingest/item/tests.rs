@@ -8,7 +8,7 @@ const MAX: usize = 200_000;
 
 fn read_text_with(text: &str, key: Option<&str>) -> Result<NewDelivery, Problem> {
     let (region, body) = (name("eu"), Bytes::copy_from_slice(text.as_bytes()));
-    let checks = Checks { region: &region, max_payload: MAX, now: T0 };
+    let checks = Checks { region: &region, max_payload: MAX, references: &[], now: T0 };
     read(&body, &body, key.map(|key| key.parse().unwrap()), &checks)
 }
 
@@ -149,8 +149,29 @@ fn what_is_missing() {
 fn regions_and_references() {
     refused(&with(r#""region":"us""#), Code::WrongRegion, &["region"]);
     assert!(item(&with(r#""region":"eu""#)).is_ok());
-    let reference = r#"{"destination":"shop","payload_ref":"file:///x","sha256":"00"}"#;
-    refused(reference, Code::RefNotAllowed, &["payload_ref"]);
+    refused(r#"{"destination":"shop","payload_ref":"file:///x"}"#, Code::RefNotAllowed, &["payload_ref"]);
+    let short = r#"{"destination":"shop","payload_ref":"file:///x","sha256":"00"}"#;
+    refused(short, Code::Invalid, &["sha256"]);
+    let region = name("eu");
+    let references = ["s3://bucket/out/".parse().unwrap()];
+    let checks = Checks { region: &region, max_payload: MAX, references: &references, now: T0 };
+    let read = |text: &str| {
+        let body = Bytes::copy_from_slice(text.as_bytes());
+        read(&body, &body, None, &checks).map(|one| (one.body, one.content_type))
+    };
+    let digits = "0A".repeat(32);
+    let text = format!(r#"{{"destination":"shop","payload_ref":"s3://bucket/out/%61","sha256":"{digits}"}}"#);
+    let reference = "s3://bucket/out/a".parse().unwrap();
+    let want = NewBody::Reference { reference, sha256: Some([10; 32]) };
+    assert_eq!(read(&text).unwrap(), (want, "application/json".to_owned()));
+    for other in ["s3://bucket/outer/a", "s3://bucket/out/", "s3://other/out/a", "", "a"] {
+        let problem = read(&format!(r#"{{"destination":"shop","payload_ref":"{other}"}}"#)).unwrap_err();
+        assert_eq!(
+            (problem.code, &*problem.errors[0].field),
+            (Code::RefNotAllowed, "payload_ref"),
+            "{other}"
+        );
+    }
 }
 
 #[test]
@@ -170,7 +191,7 @@ fn the_key_of_the_header_and_of_the_field() {
 fn base64_padded_and_not() {
     let check = |text: &str, want: Option<&[u8]>| {
         let got = item(&format!(r#"{{"destination":"shop","payload_base64":{text}}}"#));
-        assert_eq!(got.ok().as_ref().map(|one| &*one.body.bytes), want, "{text}");
+        assert_eq!(got.ok().map(|one| one.body.bytes()).as_deref(), want, "{text}");
     };
     check(r#""""#, Some(b""));
     check(r#""/w==""#, Some(b"\xff"));
@@ -188,7 +209,7 @@ fn base64_padded_and_not() {
 fn c207_a_payload_at_the_limit() {
     let sized =
         |bytes: usize| item(&format!(r#"{{"destination":"shop","payload":"{}"}}"#, "x".repeat(bytes - 2)));
-    assert_eq!(sized(MAX).unwrap().body.bytes.len(), MAX);
+    assert_eq!(sized(MAX).unwrap().body.bytes().len(), MAX);
     assert_eq!(sized(MAX + 1).unwrap_err().code, Code::PayloadTooLarge);
     let coded = |bytes: usize| {
         let text = BASE64.encode(vec![0; bytes]);
@@ -202,8 +223,8 @@ fn c207_a_payload_at_the_limit() {
 fn kept(payload: &str) {
     let text = format!("{{\"destination\":\"shop\", \"payload\" : {payload} \n}}");
     let (region, body) = (name("eu"), Bytes::from(text));
-    let checks = Checks { region: &region, max_payload: MAX, now: T0 };
-    let read = read(&body, &body, None, &checks).unwrap().body.bytes;
+    let checks = Checks { region: &region, max_payload: MAX, references: &[], now: T0 };
+    let read = read(&body, &body, None, &checks).unwrap().body.bytes();
     assert_eq!(read, payload.as_bytes());
     assert!(body.as_ptr_range().contains(&read.as_ptr()), "copied");
 }
@@ -241,7 +262,7 @@ proptest! {
     #[test]
     fn any_bytes_are_a_delivery_or_a_refusal(bytes: Vec<u8>) {
         let (region, body) = (name("eu"), Bytes::from(bytes));
-        let checks = Checks { region: &region, max_payload: MAX, now: T0 };
+        let checks = Checks { region: &region, max_payload: MAX, references: &[], now: T0 };
         prop_assert!(read(&body, &body, None, &checks).is_err());
     }
 }

@@ -11,7 +11,7 @@ fn head(destination: &str, given: &[(&'static str, &str)]) -> Result<Head, Probl
     for (name, value) in given {
         headers.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
     }
-    read_head(destination, &headers, &Checks { region: &region, max_payload: 9, now: T0 })
+    read_head(destination, &headers, &Checks { region: &region, max_payload: 9, references: &[], now: T0 })
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_raw_body_with_all_its_headers() {
     };
     assert_eq!(read, want);
     let bare = head("shop", &[]).unwrap().with(Bytes::new());
-    assert_eq!((&*bare.content_type, bare.body.bytes.len()), ("application/octet-stream", 0));
+    assert_eq!((&*bare.content_type, bare.body.bytes().len()), ("application/octet-stream", 0));
 }
 
 #[test]

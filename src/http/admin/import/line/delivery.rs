@@ -4,15 +4,16 @@ use base64::Engine as _;
 use bytes::Bytes;
 use sha2::Digest as _;
 
-use super::{Checks, at, count, digits, flag, needed, number, other_region, short, word};
-use crate::delivery::NO_DIGEST;
-use crate::delivery::{Attempt, Delivery, Payload, Source, State};
+use super::{Checks, at, count, flag, needed, number, other_region, short, word};
+use crate::delivery::{Attempt, Delivery, NO_DIGEST, Payload, Source, State};
 use crate::engine::import::DeliveryLine;
-use crate::http::error::{Code, Problem};
-use crate::http::fields::{Fields, read_text};
-use crate::http::ingest::item::{BASE64, headers, is_content_type, labels};
+use crate::http::dto::delivery::REFERENCE;
+use crate::http::error::Problem;
+use crate::http::fields::{Fields, digits, read_text};
+use crate::http::ingest::item::{BASE64, headers, is_content_type, labels, reference};
+use crate::model::reference::BadReference;
 use crate::model::{
-    ClassNo, DeliveryId, DestNo, Digest, IdempotencyKey, Lane, MAX_PAYLOAD_LIMIT, Name, TenantNo,
+    ClassNo, DeliveryId, DestNo, Digest, IdempotencyKey, Lane, MAX_PAYLOAD_LIMIT, Name, Reference, TenantNo,
 };
 use crate::outcome::{AttemptResult, Ending, NextReason};
 use crate::sender::MAX_ERROR;
@@ -36,16 +37,16 @@ pub(super) fn read(mut fields: Fields<'_>, checks: &Checks<'_>) -> Result<Delive
         region: needed(&mut fields, "region"),
     };
     let key = key(&mut fields, id);
-    let reference = fields.given("payload_ref").is_some();
-    let (payload, content_type) = payload(&mut fields, reference).unzip();
-    let body = body(&mut fields, payload.as_ref(), reference);
+    let reference = fields.text("payload_ref").map(std::borrow::Cow::into_owned);
+    let (payload, content_type) = payload(&mut fields, reference.as_deref()).unzip();
+    let body = body(&mut fields, payload.as_ref());
     // By the clock of who wrote it: not looked at.
     fields.given("held_until");
     let delivery = record(&mut fields, id.unwrap_or(DeliveryId(0)), key, payload, content_type);
     fields.finish(&[])?;
-    if reference {
-        let detail = "no prefix of references is allowed on this server";
-        return Err(Problem::new(Code::RefNotAllowed, detail).at("payload_ref"));
+    let mut delivery = delivery;
+    if let Some(text) = &reference {
+        delivery.payload.source = referred(text, &delivery, checks)?;
     }
     let Names {
         tenant: Some(tenant),
@@ -135,8 +136,23 @@ fn state(fields: &mut Fields<'_>, payload: Option<&Payload>) -> State {
     }
 }
 
+/// A reference that is still to be read must be one that is read here. What has ended keeps it as it
+/// is: it decides about repeats.
+fn referred(text: &str, it: &Delivery, checks: &Checks<'_>) -> Result<Source, Problem> {
+    let sha256 = it.payload.digest().copied();
+    let uri = match it.state {
+        State::Waiting { .. } => reference(text, checks.references)?.as_str().to_owned(),
+        State::Terminal { .. } => {
+            let known: Result<Reference, _> = text.parse();
+            let bad = |why: BadReference| Problem::field("payload_ref", why.to_string());
+            known.map_err(bad)?.as_str().to_owned()
+        }
+    };
+    Ok(Source::Reference { uri, sha256 })
+}
+
 /// What is said of the body, and its content type.
-fn payload(fields: &mut Fields<'_>, reference: bool) -> Option<(Payload, String)> {
+fn payload(fields: &mut Fields<'_>, reference: Option<&str>) -> Option<(Payload, String)> {
     let Some(value) = fields.given("payload") else {
         if !fields.is_at_fault("payload") {
             fields.missing("payload");
@@ -152,32 +168,42 @@ fn payload(fields: &mut Fields<'_>, reference: bool) -> Option<(Payload, String)
     let sha256 = inner.text("sha256").and_then(|text| digits(&text));
     let content_type = inner.text("content_type").unwrap_or_default().into_owned();
     let erased_at: Option<Timestamp> = inner.parsed("erased_at");
-    let right_kind = kind == "inline" || (reference && kind == "reference");
+    let named = inner.text("ref");
+    let is_reference = kind == REFERENCE;
+    let right_kind = kind == "inline" || is_reference;
     if inner.finish(&[]).is_err() || !right_kind || !is_content_type(&content_type) {
         return fields.refuse("payload", "has kind, bytes, sha256, content_type and erased_at");
     }
+    // One that was erased is no longer named.
+    let is_named = reference.is_some() || (is_reference && erased_at.is_some());
+    if named.as_deref() != reference || is_reference != is_named {
+        return fields.refuse("payload_ref", "goes with a payload of kind ref, and is its ref");
+    }
+    if is_reference {
+        let source = Source::Reference { uri: String::new(), sha256 };
+        return Some((Payload { source, erased_at }, content_type));
+    }
     let digest = sha256.or_else(|| erased_at.map(|_| NO_DIGEST));
-    let Some((bytes, sha256)) = bytes.zip(digest).or(reference.then_some((0, NO_DIGEST))) else {
+    let Some((bytes, sha256)) = bytes.zip(digest) else {
         return fields.refuse("payload", "needs bytes and sha256 of a body that is there");
     };
     Some((Payload { source: Source::Inline { bytes, sha256 }, erased_at }, content_type))
 }
 
-/// The bytes, which must be those that the digest is of.
-fn body(fields: &mut Fields<'_>, payload: Option<&Payload>, reference: bool) -> Bytes {
+/// The bytes, which must be those that the digest is of. A reference has none.
+fn body(fields: &mut Fields<'_>, payload: Option<&Payload>) -> Bytes {
     let given = fields
         .given("payload_base64")
         .map(|value| read_text(value).and_then(|text| BASE64.decode(text.as_bytes()).ok()).map(Bytes::from));
-    let Some(Payload { source: Source::Inline { bytes, sha256 }, erased_at }) = payload else {
-        return Bytes::new();
-    };
-    let good = match &given {
-        Some(Some(body)) => {
+    let Some(Payload { source, erased_at }) = payload else { return Bytes::new() };
+    let good = match (source, &given) {
+        (Source::Inline { bytes, sha256 }, Some(Some(body))) => {
             let digest: Digest = sha2::Sha256::digest(body).into();
             erased_at.is_none() && body.len() as u64 == u64::from(*bytes) && digest == *sha256
         }
-        Some(None) => false,
-        None => erased_at.is_some() || reference,
+        (Source::Inline { .. }, Some(None)) | (Source::Reference { .. }, Some(_)) => false,
+        (Source::Inline { .. }, None) => erased_at.is_some(),
+        (Source::Reference { .. }, None) => true,
     };
     if !good {
         fields.fault(

@@ -26,11 +26,19 @@ fn read_in(region: &str, text: &str) -> Result<Line, Problem> {
     let policies = BTreeSet::from([name("default")]);
     let defaults = Defaults { concurrency: 8, timeout: Millis(15_000), connect_timeout: Millis(5_000) };
     let settings = input::Checks { rules: &rules, policies: &policies, defaults };
-    read(text.as_bytes(), &Checks { region: &name(region), settings })
+    read(text.as_bytes(), &Checks { region: &name(region), references: &prefixes(), settings })
 }
 
 fn text(document: &impl serde::Serialize) -> String {
     serde_json::to_string(document).unwrap()
+}
+
+fn prefixes() -> [Prefix; 1] {
+    ["s3://bucket/".parse().unwrap()]
+}
+
+fn referred(uri: &str, sha256: Option<[u8; 32]>) -> Source {
+    Source::Reference { uri: uri.to_owned(), sha256 }
 }
 
 /// A delivery with this body, and its line.
@@ -41,7 +49,8 @@ fn handed(body: &'static [u8], change: impl FnOnce(&mut Delivery)) -> (DeliveryV
     let bytes = u32::try_from(body.len()).unwrap();
     it.payload = Payload { source: Source::Inline { bytes, sha256 }, erased_at: None };
     change(it);
-    let body = it.payload.erased_at.is_none().then_some(Body(Bytes::from_static(body)));
+    let inline = matches!(it.payload.source, Source::Inline { .. }) && it.payload.erased_at.is_none();
+    let body = inline.then_some(Body(Bytes::from_static(body)));
     let handed = Handed { view: view.clone(), body };
     (view, text(&dto::DeliveryLine::of(&handed, T0)))
 }
@@ -196,13 +205,50 @@ fn each_fault_of_a_delivery_names_its_field() {
 fn another_region_and_a_reference_have_codes_of_their_own() {
     let (_, line) = handed(b"body", |_| {});
     assert_eq!(read_in("us", &line).unwrap_err().code, Code::WrongRegion);
-    let (_, line) = handed(b"", |_| {});
-    let mut line: Value = serde_json::from_str(&line).unwrap();
-    line.as_object_mut().unwrap().remove("payload_base64");
-    line["payload"] =
-        json!({"kind": "reference", "bytes": null, "sha256": null, "content_type": "a/b", "erased_at": null});
-    line["payload_ref"] = json!("file:///x");
-    assert_eq!(read_in("eu", &line.to_string()).unwrap_err().code, Code::RefNotAllowed);
+    let (_, line) = handed(b"", |it| it.payload.source = referred("file:///srv/x", None));
+    assert_eq!(read_in("eu", &line).unwrap_err().code, Code::RefNotAllowed);
+}
+
+#[test]
+fn a_reference_is_carried_over() {
+    let check = |change: fn(&mut Delivery)| {
+        let (view, line) = handed(b"", change);
+        let Ok(Line::Delivery(got)) = read_in("eu", &line) else { panic!("{line}") };
+        assert_eq!((got.delivery, got.body), (unnumbered((*view.delivery).clone()), Bytes::new()), "{line}");
+    };
+    check(|it| it.payload.source = referred("s3://bucket/a/b%20c", None));
+    check(|it| it.payload.source = referred("s3://bucket/a", Some([7; 32])));
+    check(|it| {
+        it.payload.source = referred("s3://bucket/a", Some([7; 32]));
+        it.state = State::Terminal { outcome: Ending::Rejected, at: T0, step: 9 };
+        it.erase_body(T0);
+    });
+    // What has ended is not read again: it stands for its key, wherever its payload was.
+    check(|it| {
+        it.payload.source = referred("file:///srv/x", None);
+        it.state = State::Terminal { outcome: Ending::Rejected, at: T0, step: 9 };
+    });
+    check(|it| {
+        it.payload = Payload { source: referred("", None), erased_at: Some(T0) };
+        it.state = State::Terminal { outcome: Ending::PayloadGone, at: T0, step: 9 };
+    });
+}
+
+#[test]
+fn a_reference_that_contradicts_itself_is_refused() {
+    let check = |change: fn(&mut Value), want: &str| {
+        let (_, line) = handed(b"", |it| it.payload.source = referred("s3://bucket/a", None));
+        let mut line: Value = serde_json::from_str(&line).unwrap();
+        change(&mut line);
+        let problem = read_in("eu", &line.to_string()).unwrap_err();
+        assert_eq!(problem.errors.first().map(|error| &*error.field), Some(want), "{line}");
+    };
+    check(|line| line["payload"]["ref"] = json!("s3://bucket/b"), "payload_ref");
+    check(|line| line["payload"]["kind"] = json!("inline"), "payload_ref");
+    check(|line| line["payload"]["kind"] = json!("reference"), "payload");
+    check(|line| line["payload_ref"] = Value::Null, "payload_ref");
+    check(|line| line["payload_base64"] = json!(""), "payload_base64");
+    check(|line| line["payload_ref"] = json!(7), "payload_ref");
 }
 
 #[test]
