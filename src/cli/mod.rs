@@ -7,6 +7,7 @@
 
 mod args;
 mod client;
+mod completions;
 mod deliveries;
 mod destinations;
 mod fault;
@@ -19,9 +20,11 @@ mod progress;
 mod send;
 pub mod serve;
 mod server;
+mod simulate;
 mod stats;
 mod supervisor;
 mod token;
+mod top;
 mod trial;
 mod wire;
 
@@ -74,6 +77,11 @@ fn carry_out(global: &Global, command: Command) -> Result<ExitCode, Fault> {
             check_config(&output, &settings(files, environment)?).map(|()| ExitCode::SUCCESS)
         }
         Command::Token(token) => token::run(&output, &token.command).map(|()| ExitCode::SUCCESS),
+        Command::Simulate(asked) => {
+            let settings = settings(asked.files.clone(), environment)?;
+            simulate::run(&output, &asked, &settings)
+        }
+        Command::Completions(asked) => completions::run(&asked).map(|()| ExitCode::SUCCESS),
         Command::Version => output.version().map(|()| ExitCode::SUCCESS),
         Command::Verify(one) => files::verify(&output, &one.file),
         Command::Restore(what) => {
@@ -101,6 +109,7 @@ async fn ask(client: &Client, output: &Output, question: Ask) -> Result<(), Faul
         Ask::Erase(several) => deliveries::erase(client, output, &several.ids).await,
         Ask::Dest(dest) => destinations::run(client, output, dest.command).await,
         Ask::Stats(stats) => stats::run(client, output, stats).await,
+        Ask::Top(top) => top::run(client, output, top).await,
         Ask::Backup(backup) => server::backup(client, output, &backup.path).await,
         Ask::Claims(claims) => server::claims(client, output, &claims.command).await,
         Ask::Drain(drain) => hand_over::drain(client, output, drain.wait).await,

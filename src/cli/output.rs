@@ -6,6 +6,7 @@ use std::io::{BufRead as _, ErrorKind, IsTerminal as _, Write as _};
 use std::time::SystemTime;
 
 use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
+use rustix::termios::tcgetwinsize;
 
 use super::fault::Fault;
 use crate::time::{Millis, Timestamp};
@@ -113,7 +114,7 @@ pub(super) fn length(length: Millis) -> String {
 /// A table with a head, columns as wide as their content.
 pub(super) fn table(head: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    fit(&mut table);
     table.set_header(head.iter().map(|name| Cell::new(name.to_uppercase())));
     flush_left(&mut table);
     table
@@ -122,12 +123,28 @@ pub(super) fn table(head: &[&str]) -> Table {
 /// Names and their values below each other.
 pub(super) fn sheet(rows: Vec<(&str, String)>) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    fit(&mut table);
     for (name, value) in rows.into_iter().filter(|(_, value)| value != "-") {
         table.add_row([name.to_owned(), value]);
     }
     flush_left(&mut table);
     printed(&table)
+}
+
+/// No lines between cells; on a terminal the columns share its width, elsewhere they are as wide as
+/// what stands in them.
+fn fit(table: &mut Table) {
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    if let Some((wide, _)) = size() {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(wide);
+    }
+}
+
+/// Columns and lines of the terminal that standard output is, if it is one.
+pub(super) fn size() -> Option<(u16, u16)> {
+    let out = std::io::stdout();
+    let size = out.is_terminal().then(|| tcgetwinsize(out).ok()).flatten();
+    size.filter(|size| size.ws_col > 0 && size.ws_row > 0).map(|size| (size.ws_col, size.ws_row))
 }
 
 /// Columns begin at the left edge, two spaces apart.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::delivery::Refused;
@@ -152,7 +153,7 @@ impl Code {
 }
 
 /// One field at fault: a JSON field, a query parameter or a request header.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FieldError {
     pub field: Cow<'static, str>,
     pub detail: Cow<'static, str>,
@@ -177,8 +178,9 @@ pub struct Problem {
 }
 
 /// The document of RFC 9457.
-#[derive(Serialize)]
-struct Document<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(super) struct Document<'a> {
     r#type: String,
     title: &'static str,
     status: u16,

@@ -238,7 +238,7 @@ fn write(path: &Path) {
         .unwrap();
     store.end_run(DAY).unwrap();
     store.close().unwrap();
-    compact(path).unwrap();
+    compact(path, |_| {}).unwrap();
 }
 
 /// A copy of it that a server may open: the fixture itself is never changed.
