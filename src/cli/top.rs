@@ -7,7 +7,7 @@ use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::time::Duration;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::args::Top;
@@ -116,25 +116,34 @@ impl Drop for Screen {
 }
 
 /// The keyboard, if there is one.
-struct Keys(Option<AsyncFd<std::io::Stdin>>);
+struct Keys(Option<mpsc::Receiver<()>>);
 
 impl Keys {
+    /// Listens on a thread of its own, which ends with the process: a read of a terminal cannot be
+    /// taken back.
     fn listen() -> Keys {
-        let keyboard = std::io::stdin().is_terminal().then(|| AsyncFd::new(std::io::stdin()));
-        Keys(keyboard.and_then(Result::ok))
+        if !std::io::stdin().is_terminal() {
+            return Keys(None);
+        }
+        let (tell, heard) = mpsc::channel(1);
+        let listening = std::thread::Builder::new().spawn(move || {
+            until_q();
+            let _ended = tell.blocking_send(());
+        });
+        Keys(listening.is_ok().then_some(heard))
     }
 
     /// Waits for `q`, or for the end of the input.
     async fn end(&mut self) {
-        let Some(keyboard) = &mut self.0 else { return std::future::pending().await };
-        loop {
-            let Ok(mut ready) = keyboard.readable_mut().await else { return };
-            let mut keys = [0; 16];
-            let read = ready.get_inner_mut().read(&mut keys).unwrap_or(0);
-            if read == 0 || keys[..read].iter().any(|key| matches!(key, b'q' | b'Q' | 0x03 | 0x04)) {
-                return;
-            }
-            ready.clear_ready();
+        match &mut self.0 {
+            Some(heard) => drop(heard.recv().await),
+            None => std::future::pending().await,
         }
     }
+}
+
+fn until_q() {
+    let keys = std::io::stdin().lock().bytes();
+    let is_end = |key: &u8| matches!(key, b'q' | b'Q' | 0x04);
+    let _end = keys.map_while(Result::ok).find(is_end);
 }

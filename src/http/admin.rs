@@ -10,7 +10,6 @@ pub mod input;
 pub mod keys;
 pub mod overview;
 
-use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::Request;

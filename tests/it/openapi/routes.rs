@@ -65,7 +65,7 @@ async fn whatever_is_asked_the_status_is_documented() {
             for (media, body) in BODIES {
                 let request = client.request(method.clone(), format!("{url}{query}"));
                 let answer = request.header("content-type", media).body(body).send().await.unwrap();
-                let (status, media) = (answer.status().as_u16(), super::super::http::media(answer.headers()));
+                let (status, media) = (answer.status().as_u16(), crate::http::media(answer.headers()));
                 let text = answer.text().await.unwrap();
                 super::judge(one.method, &filled(one.path), status, media.as_deref(), &text);
                 assert!(query.is_empty() || status == 422 || status == 415, "{} {}: {text}", one.method, one.path);
