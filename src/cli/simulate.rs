@@ -116,7 +116,8 @@ fn standing(
 }
 
 fn shown(story: &Story, policy: &Policy) -> String {
-    let mut rows = table(&["attempt", "at", "answer", "failures", "throttles", "wait", "next", "destination"]);
+    let mut rows =
+        table(&["attempt", "at", "answer", "failures", "throttles", "wait", "next", "destination"]);
     for one in &story.attempts {
         let (wait, next) = match one.decision.verdict {
             Verdict::Again { due, .. } => (due.since(one.at).to_string(), passed(due)),

@@ -10,7 +10,6 @@ pub mod input;
 pub mod keys;
 pub mod overview;
 
-
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::HeaderMap;

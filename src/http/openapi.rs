@@ -86,9 +86,7 @@ fn generator() -> SchemaGenerator {
 
 fn path_item(path: &str) -> Map<String, Value> {
     let variables = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let parameter = |name: &str| {
-        json!({"name": name, "in": "path", "required": true, "schema": parameters::of_path(path, name)})
-    };
+    let parameter = |name: &str| json!({"name": name, "in": "path", "required": true, "schema": parameters::of_path(path, name)});
     let parameters: Vec<Value> = variables.map(parameter).collect();
     let mut item = Map::new();
     if !parameters.is_empty() {
@@ -121,7 +119,8 @@ fn parameter(it: &Parameter, place: &str, generator: &mut SchemaGenerator) -> Va
         "name": it.name, "in": place, "description": it.about, "required": it.required, "schema": schema,
     });
     if it.list {
-        text["schema"] = json!({"type": "array", "items": schema, "minItems": 1, "maxItems": query::MAX_VALUES});
+        text["schema"] =
+            json!({"type": "array", "items": schema, "minItems": 1, "maxItems": query::MAX_VALUES});
         text["style"] = "form".into();
         text["explode"] = false.into();
     }
@@ -129,9 +128,7 @@ fn parameter(it: &Parameter, place: &str, generator: &mut SchemaGenerator) -> Va
 }
 
 fn body(one: &Operation, generator: &mut SchemaGenerator) -> Option<Value> {
-    let json = |shape: operation::Shape, generator: &mut SchemaGenerator| {
-        json!({"application/json": {"schema": shape(generator)}})
-    };
+    let json = |shape: operation::Shape, generator: &mut SchemaGenerator| json!({"application/json": {"schema": shape(generator)}});
     let (required, content) = match one.body {
         Body::None => return None,
         Body::Optional(shape) => (false, json(shape, generator)),

@@ -98,7 +98,13 @@ fn a_field_that_is_not_documented_fails() {
 #[test]
 #[should_panic(expected = "format")]
 fn a_field_that_is_missing_fails() {
-    judge("GET", "/v1/version", 200, Some("application/json"), r#"{"version":"1","commit":"","region":"eu"}"#);
+    judge(
+        "GET",
+        "/v1/version",
+        200,
+        Some("application/json"),
+        r#"{"version":"1","commit":"","region":"eu"}"#,
+    );
 }
 
 #[test]

@@ -61,7 +61,10 @@ async fn names_in_the_readme_are_names_of_something() {
         let (table, key) = key.split_once('.').unwrap();
         let key = key.split([' ', '=']).next().unwrap();
         let section = EXAMPLE.split(&format!("\n[{table}]\n")).nth(1).unwrap().split("\n[").next().unwrap();
-        assert!(section.contains(&format!("\n{key} = ")) || section.starts_with(&format!("{key} = ")), "{table}.{key}");
+        assert!(
+            section.contains(&format!("\n{key} = ")) || section.starts_with(&format!("{key} = ")),
+            "{table}.{key}"
+        );
     }
 }
 
@@ -79,7 +82,8 @@ fn commands_of_the_readme_are_commands() {
     for line in README.lines().chain(RUNNING.lines()) {
         let Some((_, rest)) = line.split_once("duehook ") else { continue };
         let word: String = rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '-').collect();
-        let is_command = line.contains("    duehook ") || line.contains("$ duehook") || line.contains("`duehook ");
+        let is_command =
+            line.contains("    duehook ") || line.contains("$ duehook") || line.contains("`duehook ");
         assert!(!is_command || commands.contains(&*word), "{line}: there is no command {word}");
     }
 }

@@ -59,7 +59,8 @@ fn step(text: &str) -> Result<Step, String> {
         Some((what, times)) => (what, times.parse().map_err(|_| format!("{text}: not a number after *"))?),
         None => (text, 1),
     };
-    let outcome = outcome(what).ok_or_else(|| format!("{what:?} is no answer; try 503, 429:120 or timeout"))?;
+    let outcome =
+        outcome(what).ok_or_else(|| format!("{what:?} is no answer; try 503, 429:120 or timeout"))?;
     Ok(Step { text: what.to_owned(), outcome, times })
 }
 
@@ -76,7 +77,8 @@ fn outcome(text: &str) -> Option<Outcome> {
         "not_processed" => Outcome::NotSent(NotSent::NotProcessed),
         "payload" => Outcome::NotSent(NotSent::Payload),
         answered => {
-            let (status, wait) = answered.split_once(':').map_or((answered, None), |(s, wait)| (s, Some(wait)));
+            let (status, wait) =
+                answered.split_once(':').map_or((answered, None), |(s, wait)| (s, Some(wait)));
             let status = status.parse().ok().filter(|status| (200..=599).contains(status))?;
             let retry_after = wait.into_iter().map(|wait| wait.as_bytes().to_vec()).collect();
             Outcome::Answered { status, headers: RetryHeaders { retry_after, date: None } }

@@ -116,12 +116,8 @@ pub const DELIVERIES: &[Parameter] = &[
 ];
 
 /// The filter of a list of destinations.
-pub const DESTINATIONS: &[Parameter] = &[
-    TENANTS,
-    Parameter::list("state", "In one of these states.", words::destination_state),
-    LIMIT,
-    CURSOR,
-];
+pub const DESTINATIONS: &[Parameter] =
+    &[TENANTS, Parameter::list("state", "In one of these states.", words::destination_state), LIMIT, CURSOR];
 
 /// A ranking of tenants.
 pub const TENANT_RANKING: &[Parameter] = &[

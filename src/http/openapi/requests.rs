@@ -8,7 +8,8 @@ use super::patterns;
 use crate::http::admin::{backup, claims};
 use crate::http::ingest::batch::MAX_ITEMS;
 use crate::model::destination::{
-    BURST_MAX, CONCURRENCY_MAX, CONNECT_TIMEOUT_RANGE, MAX_CIDRS, MAX_REASON, MAX_URL, RATE_MAX, TIMEOUT_RANGE,
+    BURST_MAX, CONCURRENCY_MAX, CONNECT_TIMEOUT_RANGE, MAX_CIDRS, MAX_REASON, MAX_URL, RATE_MAX,
+    TIMEOUT_RANGE,
 };
 use crate::model::secret::{MAX_OVERLAP, MAX_PEM, MAX_SECRETS};
 use crate::model::{
@@ -69,11 +70,14 @@ pub fn new_delivery(generator: &mut SchemaGenerator) -> Schema {
         let source = |name: &str, given: Value| json!({"required": [name], "properties": {name: given}});
         let string = json!({"type": "string"});
         schema.insert("required".into(), json!(["destination"]));
-        schema.insert("oneOf".into(), json!([
-            source("payload", json!({})),
-            source("payload_base64", string.clone()),
-            source("payload_ref", string),
-        ]));
+        schema.insert(
+            "oneOf".into(),
+            json!([
+                source("payload", json!({})),
+                source("payload_base64", string.clone()),
+                source("payload_ref", string),
+            ]),
+        );
         schema
     })
 }

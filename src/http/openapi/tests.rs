@@ -34,8 +34,11 @@ fn components_are_whole() {
         let text = document.to_string();
         let names: BTreeSet<&str> =
             document["components"]["schemas"].as_object().unwrap().keys().map(String::as_str).collect();
-        let used: BTreeSet<&str> =
-            text.split("\"#/components/schemas/").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+        let used: BTreeSet<&str> = text
+            .split("\"#/components/schemas/")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap())
+            .collect();
         assert_eq!(names, used, "{on:?}");
     }
 }

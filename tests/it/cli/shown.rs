@@ -63,7 +63,8 @@ const ALL: [Shown; 24] = [
 /// Days from now change every day.
 fn without_days(text: &str) -> String {
     let words: Vec<&str> = text.split(' ').collect();
-    let days = |at: usize| words.get(at + 1).is_some_and(|next| next.starts_with('d') && !next.starts_with("de"));
+    let days =
+        |at: usize| words.get(at + 1).is_some_and(|next| next.starts_with('d') && !next.starts_with("de"));
     let shown = words.iter().enumerate().map(|(at, word)| {
         let digits = word.trim_start_matches('(');
         let counts = digits.len() > 3 && digits.bytes().all(|byte| byte.is_ascii_digit()) && days(at);

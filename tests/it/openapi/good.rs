@@ -51,7 +51,8 @@ async fn every_operation_does_what_the_document_says() {
     destinations(&mut tour, &receiver.url("/ok")).await;
     deliveries(&mut tour).await;
     whole_server(&mut tour).await;
-    let all: BTreeSet<_> = operations(On::Admin).map(|one| (one.method.to_owned(), one.path.to_owned())).collect();
+    let all: BTreeSet<_> =
+        operations(On::Admin).map(|one| (one.method.to_owned(), one.path.to_owned())).collect();
     let missing: Vec<_> = all.difference(&tour.seen).collect();
     assert!(missing.is_empty(), "never asked for anything good: {missing:?}");
 }
@@ -88,7 +89,8 @@ async fn deliveries(tour: &mut Tour) {
     while tour.ask("GET", &of(""), "", 200).await["state"] != "terminal" {}
     tour.ask("GET", &of("/attempts"), "", 200).await;
     tour.ask("GET", &of("/explain"), "", 200).await;
-    tour.ask("GET", "/v1/deliveries?state=terminal&outcome=delivered&label=a:b&order=-finished", "", 200).await;
+    tour.ask("GET", "/v1/deliveries?state=terminal&outcome=delivered&label=a:b&order=-finished", "", 200)
+        .await;
     tour.ask("GET", "/v1/deliveries?tenant=acme&idempotency_key=k", "", 200).await;
     tour.ask("POST", "/v1/destinations/shop/pause", "", 200).await;
     let later = json!({"destination": "shop", "payload": 1});

@@ -27,10 +27,7 @@ async fn methods(client: &Client, base: &str, path: &str) -> Vec<String> {
 async fn every_route_is_documented_and_the_other_way_round() {
     let server = crate::server().await;
     let client = Client::builder().no_proxy().build().unwrap();
-    let sides = [
-        (&server.ingest, On::Ingest, ingest_routes()),
-        (&server.admin, On::Admin, admin_routes()),
-    ];
+    let sides = [(&server.ingest, On::Ingest, ingest_routes()), (&server.admin, On::Admin, admin_routes())];
     for (base, on, routes) in sides {
         let mut have = BTreeSet::new();
         for path in routes.paths().iter().chain(health::routes().paths()) {
@@ -40,7 +37,8 @@ async fn every_route_is_documented_and_the_other_way_round() {
         let named = |one: &Operation| (one.method.to_owned(), one.path.to_owned());
         let want: BTreeSet<_> = operations(on).map(named).collect();
         assert_eq!(have, want, "routes of the router, and operations of http/openapi/table");
-        let served: Value = client.get(format!("{base}/openapi.json")).send().await.unwrap().json().await.unwrap();
+        let served: Value =
+            client.get(format!("{base}/openapi.json")).send().await.unwrap().json().await.unwrap();
         assert_eq!(served, document(on));
     }
 }
@@ -68,7 +66,12 @@ async fn whatever_is_asked_the_status_is_documented() {
                 let (status, media) = (answer.status().as_u16(), crate::http::media(answer.headers()));
                 let text = answer.text().await.unwrap();
                 super::judge(one.method, &filled(one.path), status, media.as_deref(), &text);
-                assert!(query.is_empty() || status == 422 || status == 415, "{} {}: {text}", one.method, one.path);
+                assert!(
+                    query.is_empty() || status == 422 || status == 415,
+                    "{} {}: {text}",
+                    one.method,
+                    one.path
+                );
             }
         }
     }

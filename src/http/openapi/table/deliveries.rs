@@ -38,61 +38,97 @@ pub(super) const OPERATIONS: &[Operation] = &[
         on: On::Both,
         body: Body::Media(BATCH),
         codes: &REFUSALS,
-        ..Operation::new("POST", "/v1/batch", "createDeliveries", "Hand over up to 1,000 deliveries", &[
-            Answer::json(200, "What became of each, in order.", of::<BatchObject<Document<'static>>>),
-        ])
+        ..Operation::new(
+            "POST",
+            "/v1/batch",
+            "createDeliveries",
+            "Hand over up to 1,000 deliveries",
+            &[Answer::json(200, "What became of each, in order.", of::<BatchObject<Document<'static>>>)],
+        )
     },
     Operation {
         on: On::Both,
         codes: &[Code::NotFound],
-        ..Operation::new("GET", "/v1/deliveries/{id}", "getDelivery", "One delivery", &[
-            Answer::json(200, "The delivery.", ONE),
-        ])
+        ..Operation::new(
+            "GET",
+            "/v1/deliveries/{id}",
+            "getDelivery",
+            "One delivery",
+            &[Answer::json(200, "The delivery.", ONE)],
+        )
     },
     Operation {
         on: On::Ingest,
         query: parameters::BY_KEY,
-        ..Operation::new("GET", "/v1/deliveries", "findDeliveries", "The deliveries of one key", &[
-            Answer::json(200, "One entry a destination.", LIST),
-        ])
+        ..Operation::new(
+            "GET",
+            "/v1/deliveries",
+            "findDeliveries",
+            "The deliveries of one key",
+            &[Answer::json(200, "One entry a destination.", LIST)],
+        )
     },
     Operation {
         query: parameters::DELIVERIES,
-        ..Operation::new("GET", "/v1/deliveries", "listDeliveries", "Deliveries by filter, or of one key", &[
-            Answer::json(200, "A page; it may be short, even empty, while there are more.", LIST),
-        ])
+        ..Operation::new(
+            "GET",
+            "/v1/deliveries",
+            "listDeliveries",
+            "Deliveries by filter, or of one key",
+            &[Answer::json(200, "A page; it may be short, even empty, while there are more.", LIST)],
+        )
     },
     Operation {
         codes: &[Code::NotFound],
-        ..Operation::new("GET", "/v1/deliveries/{id}/attempts", "listAttempts", "The newest 100 attempts", &[
-            Answer::json(200, "The oldest first.", of::<List<AttemptObject<'static>>>),
-        ])
+        ..Operation::new(
+            "GET",
+            "/v1/deliveries/{id}/attempts",
+            "listAttempts",
+            "The newest 100 attempts",
+            &[Answer::json(200, "The oldest first.", of::<List<AttemptObject<'static>>>)],
+        )
     },
     Operation {
         codes: &[Code::NotFound],
-        ..Operation::new("GET", "/v1/deliveries/{id}/explain", "explainDelivery", "Why it was not sent yet", &[
-            Answer::json(200, "Everything that keeps it back.", of::<ExplanationObject<'static>>),
-        ])
+        ..Operation::new(
+            "GET",
+            "/v1/deliveries/{id}/explain",
+            "explainDelivery",
+            "Why it was not sent yet",
+            &[Answer::json(200, "Everything that keeps it back.", of::<ExplanationObject<'static>>)],
+        )
     },
     Operation {
         body: Body::Optional(requests::empty),
         codes: &[Code::NotFound, Code::Leased, Code::PayloadErased, Code::DestinationGone],
-        ..Operation::new("POST", "/v1/deliveries/{id}/retry", "retryDelivery", "Make it due now", &[
-            Answer::json(200, "The delivery as it stands.", ONE),
-        ])
+        ..Operation::new(
+            "POST",
+            "/v1/deliveries/{id}/retry",
+            "retryDelivery",
+            "Make it due now",
+            &[Answer::json(200, "The delivery as it stands.", ONE)],
+        )
     },
     Operation {
         body: Body::Optional(requests::empty),
         codes: &[Code::NotFound, Code::Terminal],
-        ..Operation::new("POST", "/v1/deliveries/{id}/cancel", "cancelDelivery", "End it", &[
-            Answer::json(200, "The delivery as it stands.", ONE),
-        ])
+        ..Operation::new(
+            "POST",
+            "/v1/deliveries/{id}/cancel",
+            "cancelDelivery",
+            "End it",
+            &[Answer::json(200, "The delivery as it stands.", ONE)],
+        )
     },
     Operation {
         body: Body::Optional(requests::empty),
         codes: &[Code::NotFound],
-        ..Operation::new("DELETE", "/v1/deliveries/{id}/payload", "erasePayload", "Erase its body", &[
-            Answer::none("It is gone, or was before."),
-        ])
+        ..Operation::new(
+            "DELETE",
+            "/v1/deliveries/{id}/payload",
+            "erasePayload",
+            "Erase its body",
+            &[Answer::none("It is gone, or was before.")],
+        )
     },
 ];
