@@ -195,7 +195,17 @@ mod tests {
 
     #[test]
     fn a_story_with_everything_in_it() {
-        insta::assert_snapshot!(told("429:120,500,500,timeout,204"), @"");
+        insta::assert_snapshot!(told("429:120,500,500,timeout,204"), @"
+        ATTEMPT  AT             ANSWER   FAILURES  THROTTLES  WAIT         NEXT           DESTINATION
+        1        +0s            429:120  0         1          2m 1s 145ms  +2m 1s 145ms   held until +2m 1s 145ms
+        2        +2m 1s 145ms   500      1         1          5s           +2m 6s 145ms   -
+        3        +2m 6s 145ms   500      2         1          30s          +2m 36s 145ms  -
+        4        +2m 36s 145ms  timeout  3         1          2m           +4m 36s 145ms  -
+        5        +4m 36s 145ms  204      3         1          -            delivered      -
+
+        delivered 4m 36s 145ms after it was accepted; it would expire at +3days
+        waits are those of one delivery (jitter none): --delivery N shows another
+        ");
     }
 
     #[test]

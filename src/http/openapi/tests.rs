@@ -56,7 +56,51 @@ fn schemas_are_schemas() {
 fn an_operation_in_full() {
     let document = document(On::Ingest);
     let one = &document["paths"]["/v1/deliveries"]["get"];
-    insta::assert_snapshot!(one["security"], @"");
-    insta::assert_snapshot!(one["parameters"][1], @"");
-    insta::assert_snapshot!(one["responses"]["503"], @"");
+    let security = r#"[{},{"token":["ingest"]},{"token":["read"]},{"token":["admin"]}]"#;
+    assert_eq!(one["security"].to_string(), security);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&one["parameters"][1]).unwrap(), @r#"
+    {
+      "description": "The producer's key.",
+      "in": "query",
+      "name": "idempotency_key",
+      "required": true,
+      "schema": {
+        "pattern": "^[!#-\\[\\]-~]{1,255}$",
+        "type": "string"
+      }
+    }
+    "#);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&one["responses"]["503"]).unwrap(), @r##"
+    {
+      "content": {
+        "application/problem+json": {
+          "schema": {
+            "allOf": [
+              {
+                "$ref": "#/components/schemas/Problem"
+              },
+              {
+                "properties": {
+                  "code": {
+                    "enum": [
+                      "queue_full",
+                      "shutting_down"
+                    ]
+                  }
+                }
+              }
+            ]
+          }
+        }
+      },
+      "description": "There is no room now; The server is stopping.",
+      "headers": {
+        "Retry-After": {
+          "schema": {
+            "type": "integer"
+          }
+        }
+      }
+    }
+    "##);
 }
