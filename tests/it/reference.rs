@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use duehook::config::{ConfigError, parse};
+
 use crate::api::Api;
 use crate::cli::duehook;
 
@@ -59,12 +61,9 @@ async fn names_in_the_readme_are_names_of_something() {
     let keys = README.split('`').skip(1).step_by(2).filter(|word| tables.iter().any(|t| word.starts_with(t)));
     for key in keys {
         let (table, key) = key.split_once('.').unwrap();
-        let key = key.split([' ', '=']).next().unwrap();
-        let section = EXAMPLE.split(&format!("\n[{table}]\n")).nth(1).unwrap().split("\n[").next().unwrap();
-        assert!(
-            section.contains(&format!("\n{key} = ")) || section.starts_with(&format!("{key} = ")),
-            "{table}.{key}"
-        );
+        let begin = format!("{} = ", key.split([' ', '=']).next().unwrap());
+        let stands = section(table).iter().any(|line| line.starts_with(&begin));
+        assert!(stands, "the README names {table}.{key}, and there is no such key");
     }
 }
 
@@ -85,5 +84,49 @@ fn commands_of_the_readme_are_commands() {
         let is_command =
             line.contains("    duehook ") || line.contains("$ duehook") || line.contains("`duehook ");
         assert!(!is_command || commands.contains(&*word), "{line}: there is no command {word}");
+    }
+}
+
+/// The lines of one table of the example; the empty name is what stands above all tables.
+fn section(table: &str) -> Vec<&'static str> {
+    let head = format!("[{table}]");
+    let mut lines = EXAMPLE.lines();
+    if !table.is_empty() {
+        lines.find(|line| *line == head).unwrap_or_else(|| panic!("the example has no {head}"));
+    }
+    lines.take_while(|line| !line.starts_with('[')).collect()
+}
+
+/// Every key that is read stands in the example: what a table has is told to whoever mistypes one.
+#[test]
+fn every_key_that_is_read_is_in_the_example() {
+    const TABLES: [&str; 12] = [
+        "",
+        "log",
+        "ingest",
+        "admin",
+        "metrics",
+        "send",
+        "policy.default",
+        "class.urgent",
+        "reserve",
+        "tenant.default",
+        "backup",
+        "retention",
+    ];
+    for table in TABLES {
+        let head = if table.is_empty() { String::new() } else { format!("[{table}]\n") };
+        let error = parse(&format!("{head}zz = 1")).unwrap_err();
+        let ConfigError::Unknown { known, .. } = error else { panic!("{error}") };
+        // What every listener has is explained once.
+        let more = if table == "metrics" { section("admin") } else { Vec::new() };
+        let lines: Vec<&str> = section(table).into_iter().chain(more).collect();
+        for key in known.split(", ") {
+            let begin = format!("{key} = ");
+            assert!(
+                lines.iter().any(|line| line.starts_with(&begin)),
+                "[{table}] {key} is not in the example"
+            );
+        }
     }
 }
