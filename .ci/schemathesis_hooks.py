@@ -17,3 +17,8 @@ def before_call(context, case, kwargs):
     networks = body.get("allow_cidrs")
     if isinstance(networks, list):
         body["allow_cidrs"] = [one for one in networks if not isinstance(one, str)] + ["127.0.0.1/32"]
+
+
+@schemathesis.serializer("application/x-ndjson")
+def lines(context, value):
+    return value if isinstance(value, bytes) else str(value).encode()
