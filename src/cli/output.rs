@@ -5,7 +5,7 @@
 use std::io::{BufRead as _, ErrorKind, IsTerminal as _, Write as _};
 use std::time::SystemTime;
 
-use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
+use comfy_table::{Cell, Color, ContentArrangement, Row, Table, presets};
 use rustix::termios::tcgetwinsize;
 
 use super::fault::Fault;
@@ -114,7 +114,7 @@ pub(super) fn length(length: Millis) -> String {
 /// A table with a head, columns as wide as their content.
 pub(super) fn table(head: &[&str]) -> Table {
     let mut table = Table::new();
-    fit(&mut table);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(head.iter().map(|name| Cell::new(name.to_uppercase())));
     flush_left(&mut table);
     table
@@ -123,6 +123,7 @@ pub(super) fn table(head: &[&str]) -> Table {
 /// Names and their values below each other.
 pub(super) fn sheet(rows: Vec<(&str, String)>) -> String {
     let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     fit(&mut table);
     for (name, value) in rows.into_iter().filter(|(_, value)| value != "-") {
         table.add_row([name.to_owned(), value]);
@@ -131,10 +132,8 @@ pub(super) fn sheet(rows: Vec<(&str, String)>) -> String {
     printed(&table)
 }
 
-/// No lines between cells; on a terminal the columns share its width, elsewhere they are as wide as
-/// what stands in them.
+/// On a terminal the columns share its width, elsewhere they are as wide as what stands in them.
 fn fit(table: &mut Table) {
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     if let Some((wide, _)) = size() {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(wide);
     }
@@ -154,9 +153,29 @@ fn flush_left(table: &mut Table) {
     }
 }
 
-/// The text of a table, without spaces at the ends of its lines.
+/// The text of a table, without spaces at the ends of its lines. Where a terminal is too narrow for
+/// its columns, each row becomes a sheet: words are never cut in two.
 pub(super) fn printed(table: &Table) -> String {
-    table.trim_fmt()
+    let wide = size().map_or(usize::MAX, |(wide, _)| usize::from(wide));
+    if table.header().is_none() || natural_width(table) <= wide {
+        return table.trim_fmt();
+    }
+    records(table)
+}
+
+/// Columns as wide as their content, and two spaces after each.
+fn natural_width(table: &Table) -> usize {
+    table.column_max_content_widths().iter().map(|wide| usize::from(*wide) + 2).sum()
+}
+
+fn records(table: &Table) -> String {
+    let names: Vec<String> = table.header().into_iter().flat_map(Row::cell_iter).map(Cell::content).collect();
+    let names: Vec<String> = names.into_iter().map(|name| name.to_lowercase()).collect();
+    let sheets = table.row_iter().map(|row| {
+        let values = row.cell_iter().map(Cell::content);
+        sheet(names.iter().map(String::as_str).zip(values).collect())
+    });
+    sheets.collect::<Vec<_>>().join("\n\n")
 }
 
 /// A word that is good, bad or neither, coloured so.
@@ -198,6 +217,8 @@ mod tests {
         list.add_row(["dlv_1", "ready"]);
         list.add_row(["dlv_22", "x"]);
         assert_eq!(printed(&list), "ID      STATE\ndlv_1   ready\ndlv_22  x");
+        assert_eq!(natural_width(&list), 15);
+        assert_eq!(records(&list), "id     dlv_1\nstate  ready\n\nid     dlv_22\nstate  x");
         let text = sheet(vec![("id", "a".into()), ("none", "-".into()), ("tenant", "b".into())]);
         assert_eq!(text, "id      a\ntenant  b");
     }
