@@ -5,6 +5,7 @@ pub(super) mod dest;
 pub(super) mod drill;
 pub(super) mod files;
 pub(super) mod settings;
+pub(super) mod simulate;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -70,6 +71,14 @@ pub(super) enum Command {
     /// Make a token, and what the server's configuration needs to know of it
     #[command(after_help = "Example:\n  duehook token new shop --scope ingest --tenant acme")]
     Token(files::Token),
+    /// Say what a policy makes of a series of answers, without a server
+    #[command(after_help = SIMULATE_EXAMPLES)]
+    Simulate(Box<simulate::Simulate>),
+    /// Write a completion script for a shell, or the manual
+    #[command(after_help = "Examples:\n  duehook completions bash > /etc/bash_completion.d/duehook\n  \
+                            duehook completions man > duehook.1\n  \
+                            duehook completions man --folder /usr/local/share/man/man1")]
+    Completions(files::Completions),
     /// Print the version
     #[command(after_help = "Example:\n  duehook version --json")]
     Version,
@@ -127,6 +136,9 @@ pub(super) enum Ask {
     /// Show the settings of a running server and where each comes from, or have them read again
     #[command(after_help = "Examples:\n  duehook config show\n  duehook config reload")]
     Config(settings::Config),
+    /// Show the same once a second, with the destinations that have most; q ends it
+    #[command(after_help = "Examples:\n  duehook top\n  duehook top --once --json")]
+    Top(Top),
     /// Write a verified copy of the data file while the server runs
     #[command(after_help = "Example:\n  duehook backup /mnt/backups/before-upgrade.redb")]
     Backup(files::Backup),
@@ -155,8 +167,13 @@ const RECEIVER_EXAMPLES: &str = "Examples:
   duehook receiver
   duehook receiver --listen 127.0.0.1:9001";
 
+const SIMULATE_EXAMPLES: &str = "Examples:
+  duehook simulate --answers 429:120,500,500,timeout,204
+  duehook simulate --answers '503*99'
+  duehook simulate --policy patient --config duehook.toml --answers 500,connect,204";
+
 /// Where the settings of a server come from.
-#[derive(Debug, ArgsTrait)]
+#[derive(Clone, Debug, ArgsTrait)]
 pub(super) struct Files {
     /// The configuration file [default: DUEHOOK_CONFIG or none]
     #[arg(long, value_name = "FILE")]
@@ -249,6 +266,13 @@ pub(super) struct Stats {
     /// How many to list
     #[arg(long, default_value_t = 50, requires = "ranking", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: u64,
+}
+
+#[derive(Clone, Copy, Debug, ArgsTrait)]
+pub(super) struct Top {
+    /// Print one frame and end
+    #[arg(long)]
+    pub once: bool,
 }
 
 #[derive(Debug, ArgsTrait)]

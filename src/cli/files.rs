@@ -7,15 +7,26 @@ use serde_json::json;
 
 use super::fault::Fault;
 use super::output::{Output, length, sheet};
-use crate::store::{self, Verified};
+use super::progress::{self, told};
+use crate::store::{self, OpenError, Told, Verified};
 
 /// A restart will not help: the file is damaged (`EX_CONFIG`).
 const DAMAGED: u8 = 78;
 
+/// Does what reads files in full, and shows on a terminal how far that has come.
+fn reading<T>(output: &Output, work: impl FnOnce(Told) -> Result<T, OpenError>) -> Result<T, Fault> {
+    let watched = progress::is_shown(output);
+    let done = work(if watched { told } else { |_| {} });
+    if watched {
+        progress::clear();
+    }
+    done.map_err(Fault::File)
+}
+
 /// Reads a whole file and says what is in it and what is wrong: 78 when no server may use it, 1 when
 /// one may, but something in it cannot be read.
 pub(super) fn verify(output: &Output, file: &Path) -> Result<ExitCode, Fault> {
-    let verified = store::verify(file).map_err(Fault::File)?;
+    let verified = reading(output, |told| store::verify_telling(file, told))?;
     output.either(|| document(file, &verified).to_string(), || shown(output, file, &verified))?;
     Ok(match (&verified.found.contradiction, verified.found.problems.is_empty()) {
         (Some(_), _) => ExitCode::from(DAMAGED),
@@ -77,7 +88,7 @@ pub(super) fn restore(output: &Output, backup: &Path, data: &Path) -> Result<Exi
     if std::fs::symlink_metadata(data).is_ok() {
         output.confirm(&format!("{} is there and would be replaced.", data.display()))?;
     }
-    let verified = store::restore(backup, data).map_err(Fault::File)?;
+    let verified = reading(output, |told| store::restore(backup, data, told))?;
     output.either(
         || json!({"data": data, "backup": document(backup, &verified)}).to_string(),
         || restored(output, data, &verified),
@@ -102,7 +113,7 @@ fn restored(output: &Output, data: &Path, it: &Verified) -> String {
 
 /// Makes a closed file smaller.
 pub(super) fn compact(output: &Output, file: &Path) -> Result<ExitCode, Fault> {
-    let (before, after) = store::compact(file).map_err(Fault::File)?;
+    let (before, after) = reading(output, |told| store::compact(file, told))?;
     output.either(
         || json!({"file": file, "bytes_before": before, "bytes": after}).to_string(),
         || format!("{}: {before} bytes before, {after} now; whole", file.display()),

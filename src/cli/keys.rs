@@ -53,8 +53,8 @@ fn rotated(name: &str, answer: &Value, overlap: Millis) -> String {
     let secret = answer["secret"].as_str();
     let shown = secret.map(|secret| format!("secret     {secret}\n           shown this once\n"));
     let before = match overlap.0 {
-        0 => "those before it no longer sign".to_owned(),
-        _ => format!("those before it sign for {} more", length(overlap)),
+        0 => "any before it no longer sign".to_owned(),
+        _ => format!("any before it sign for {} more", length(overlap)),
     };
     format!("{}{name}: the new secret signs first; {before}", shown.unwrap_or_default())
 }

@@ -9,6 +9,7 @@ mod args;
 mod audit;
 mod bulk;
 mod client;
+mod completions;
 mod config_view;
 mod deliveries;
 mod destinations;
@@ -26,9 +27,11 @@ mod reload;
 mod send;
 pub mod serve;
 mod server;
+mod simulate;
 mod stats;
 mod supervisor;
 mod token;
+mod top;
 mod trial;
 mod wire;
 
@@ -85,6 +88,11 @@ fn carry_out(global: &Global, command: Command) -> Result<ExitCode, Fault> {
             check_config(&output, &settings(files, environment)?).map(|()| ExitCode::SUCCESS)
         }
         Command::Token(token) => token::run(&output, &token.command).map(|()| ExitCode::SUCCESS),
+        Command::Simulate(asked) => {
+            let settings = settings(asked.files.clone(), environment)?;
+            simulate::run(&output, &asked, &settings)
+        }
+        Command::Completions(asked) => completions::run(&asked).map(|()| ExitCode::SUCCESS),
         Command::Version => output.version().map(|()| ExitCode::SUCCESS),
         Command::Verify(one) => files::verify(&output, &one.file),
         Command::Restore(what) => {
@@ -115,6 +123,7 @@ async fn ask(client: &Client, output: &Output, question: Ask) -> Result<(), Faul
         Ask::Stats(stats) => stats::run(client, output, stats).await,
         Ask::Audit(asked) => audit::list(client, output, &asked).await,
         Ask::Config(config) => config_view::run(client, output, &config.command).await,
+        Ask::Top(top) => top::run(client, output, top).await,
         Ask::Backup(backup) => server::backup(client, output, &backup.path).await,
         Ask::Claims(claims) => server::claims(client, output, &claims.command).await,
         Ask::Drain(drain) => hand_over::drain(client, output, drain.wait).await,

@@ -5,7 +5,8 @@
 use std::io::{BufRead as _, ErrorKind, IsTerminal as _, Write as _};
 use std::time::SystemTime;
 
-use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
+use comfy_table::{Cell, Color, ContentArrangement, Row, Table, presets};
+use rustix::termios::tcgetwinsize;
 
 use super::fault::Fault;
 use crate::time::{Millis, Timestamp};
@@ -128,11 +129,26 @@ pub(super) fn table(head: &[&str]) -> Table {
 pub(super) fn sheet(rows: Vec<(&str, String)>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    fit(&mut table);
     for (name, value) in rows.into_iter().filter(|(_, value)| value != "-") {
         table.add_row([name.to_owned(), value]);
     }
     flush_left(&mut table);
     printed(&table)
+}
+
+/// On a terminal the columns share its width, elsewhere they are as wide as what stands in them.
+fn fit(table: &mut Table) {
+    if let Some((wide, _)) = size() {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(wide);
+    }
+}
+
+/// Columns and lines of the terminal that standard output is, if it is one.
+pub(super) fn size() -> Option<(u16, u16)> {
+    let out = std::io::stdout();
+    let size = out.is_terminal().then(|| tcgetwinsize(out).ok()).flatten();
+    size.filter(|size| size.ws_col > 0 && size.ws_row > 0).map(|size| (size.ws_col, size.ws_row))
 }
 
 /// Columns begin at the left edge, two spaces apart.
@@ -142,9 +158,29 @@ fn flush_left(table: &mut Table) {
     }
 }
 
-/// The text of a table, without spaces at the ends of its lines.
+/// The text of a table, without spaces at the ends of its lines. Where a terminal is too narrow for
+/// its columns, each row becomes a sheet: words are never cut in two.
 pub(super) fn printed(table: &Table) -> String {
-    table.trim_fmt()
+    let wide = size().map_or(usize::MAX, |(wide, _)| usize::from(wide));
+    if table.header().is_none() || natural_width(table) <= wide {
+        return table.trim_fmt();
+    }
+    records(table)
+}
+
+/// Columns as wide as their content, and two spaces after each.
+fn natural_width(table: &Table) -> usize {
+    table.column_max_content_widths().iter().map(|wide| usize::from(*wide) + 2).sum()
+}
+
+fn records(table: &Table) -> String {
+    let names: Vec<String> = table.header().into_iter().flat_map(Row::cell_iter).map(Cell::content).collect();
+    let names: Vec<String> = names.into_iter().map(|name| name.to_lowercase()).collect();
+    let sheets = table.row_iter().map(|row| {
+        let values = row.cell_iter().map(Cell::content);
+        sheet(names.iter().map(String::as_str).zip(values).collect())
+    });
+    sheets.collect::<Vec<_>>().join("\n\n")
 }
 
 /// A word that is good, bad or neither, coloured so.
@@ -186,6 +222,8 @@ mod tests {
         list.add_row(["dlv_1", "ready"]);
         list.add_row(["dlv_22", "x"]);
         assert_eq!(printed(&list), "ID      STATE\ndlv_1   ready\ndlv_22  x");
+        assert_eq!(natural_width(&list), 15);
+        assert_eq!(records(&list), "id     dlv_1\nstate  ready\n\nid     dlv_22\nstate  x");
         let text = sheet(vec![("id", "a".into()), ("none", "-".into()), ("tenant", "b".into())]);
         assert_eq!(text, "id      a\ntenant  b");
     }

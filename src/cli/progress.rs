@@ -1,4 +1,4 @@
-//! How far a backup has come, on one line of a terminal that is written over and cleared. Anywhere
+//! How far long work has come, on one line of a terminal that is written over and cleared. Anywhere
 //! else nothing is written: a script reads the answer, and the server's log says the rest.
 
 use std::io::{IsTerminal as _, Write as _};
@@ -8,17 +8,37 @@ use std::time::Duration;
 use tokio::time::{Instant, interval};
 
 use super::output::Output;
-use crate::store::PART;
+use crate::store::{PART, Pass, Progress};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(500);
 /// To the start of the line, and away with what stands there.
 const CLEAR: &str = "\r\x1b[K";
 
+/// True where somebody looks.
+pub(super) fn is_shown(output: &Output) -> bool {
+    !output.json && std::io::stderr().is_terminal()
+}
+
+/// Leaves nothing of the line.
+pub(super) fn clear() {
+    show(CLEAR);
+}
+
+/// Shows how much of a file has been read.
+pub(super) fn told(come: Progress) {
+    let what = match come.pass {
+        Pass::Repair => "finding the pages in use",
+        Pass::Pages => "reading pages",
+        Pass::Records => "reading records",
+    };
+    show(&format!("{CLEAR}{what}: {} % of {} MiB", come.percent(), come.of >> 20));
+}
+
 /// Waits for `work`, and shows meanwhile how long the unfinished file at `path` is: it is seen where
 /// the server is this machine's, and elsewhere only the time is.
 pub(super) async fn watched<T>(output: &Output, path: &Path, work: impl Future<Output = T>) -> T {
-    if output.json || !std::io::stderr().is_terminal() {
+    if !is_shown(output) {
         return work.await;
     }
     let (part, began) = (unfinished(path), Instant::now());
@@ -27,7 +47,7 @@ pub(super) async fn watched<T>(output: &Output, path: &Path, work: impl Future<O
     loop {
         tokio::select! {
             done = &mut work => {
-                show(CLEAR);
+                clear();
                 return done;
             }
             _ = clock.tick() => show(&format!("{CLEAR}{}", words(length(&part), began.elapsed()))),

@@ -45,7 +45,30 @@ async fn tenants(client: &Client, output: &Output, asked: &args::Stats) -> Resul
 }
 
 async fn destinations(client: &Client, output: &Output, asked: &args::Stats) -> Result<(), Fault> {
-    let mut shown = table(&[
+    let mut shown = destination_table();
+    for row in ranked(client, "destinations", asked).await? {
+        if output.json {
+            write(row.get())?;
+        } else {
+            shown.add_row(destination_row(output, client.read(row.get())?));
+        }
+    }
+    finish(output, &shown, "no destinations")
+}
+
+/// The destinations that have most waiting.
+pub(super) async fn destinations_text(client: &Client, output: &Output, limit: u64) -> Result<String, Fault> {
+    let sort = Some("waiting".to_owned());
+    let asked = args::Stats { tenants: false, destinations: true, sort, limit };
+    let mut shown = destination_table();
+    for row in ranked(client, "destinations", &asked).await? {
+        shown.add_row(destination_row(output, client.read(row.get())?));
+    }
+    Ok(if shown.is_empty() { "no destinations".to_owned() } else { printed(&shown) })
+}
+
+fn destination_table() -> Table {
+    table(&[
         "destination",
         "tenant",
         "state",
@@ -55,15 +78,7 @@ async fn destinations(client: &Client, output: &Output, asked: &args::Stats) -> 
         "oldest due",
         "hold ends",
         "failing since",
-    ]);
-    for row in ranked(client, "destinations", asked).await? {
-        if output.json {
-            write(row.get())?;
-        } else {
-            shown.add_row(destination_row(output, client.read(row.get())?));
-        }
-    }
-    finish(output, &shown, "no destinations")
+    ])
 }
 
 fn destination_row(output: &Output, row: DestinationRow) -> Vec<Cell> {
@@ -108,12 +123,20 @@ async fn ranked(client: &Client, of: &str, asked: &args::Stats) -> Result<Vec<Bo
 
 /// Shows what waits, what is in flight and what is due in the next hour.
 async fn totals(client: &Client, output: &Output) -> Result<(), Fault> {
-    let text = client.get(&["v1", "stats"]).await?.text;
     if output.json {
-        return write(&text);
+        return write(&document(client).await?);
     }
-    let stats: Stats = client.read(&text)?;
-    write(&head(&stats))?;
+    write(&totals_text(client).await?)
+}
+
+/// The totals as they are answered.
+pub(super) async fn document(client: &Client) -> Result<String, Fault> {
+    Ok(client.get(&["v1", "stats"]).await?.text)
+}
+
+/// The totals for people.
+pub(super) async fn totals_text(client: &Client) -> Result<String, Fault> {
+    let stats: Stats = client.read(&document(client).await?)?;
     let mut shown = table(&[
         "class",
         "ready",
@@ -131,7 +154,7 @@ async fn totals(client: &Client, output: &Output) -> Result<(), Fault> {
     for (name, class) in classes {
         shown.add_row(row(name, class));
     }
-    write(&format!("\n{}\n\n{}", printed(&shown), forecast(&stats)))
+    Ok(format!("{}\n\n{}\n\n{}", head(&stats), printed(&shown), forecast(&stats)))
 }
 
 fn head(stats: &Stats) -> String {

@@ -13,9 +13,6 @@ pub mod input;
 pub mod keys;
 pub mod overview;
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::HeaderMap;
@@ -28,6 +25,7 @@ use crate::http::auth::Caller;
 use crate::http::body::{self, Json};
 use crate::http::error::Problem;
 use crate::http::fields::Fields;
+use crate::http::routes::Routes;
 use crate::http::{ingest, query, status};
 use crate::model::destination::MAX_REASON;
 
@@ -35,8 +33,9 @@ use crate::model::destination::MAX_REASON;
 const EMPTY_OBJECT: Bytes = Bytes::from_static(b"{}");
 
 /// All routes that only the admin listener has.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
+#[must_use]
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/", get(status::page))
         .route("/v1/version", get(overview::version))
         .route("/v1/stats", get(overview::stats))
@@ -63,10 +62,10 @@ pub fn routes() -> Router<Arc<App>> {
         .merge(destination_routes())
 }
 
-fn destination_routes() -> Router<Arc<App>> {
+fn destination_routes() -> Routes {
     let one =
         put(destinations::put).get(destinations::get).patch(destinations::patch).delete(destinations::delete);
-    Router::new()
+    Routes::new()
         .route("/v1/destinations", get(destinations::list))
         .route("/v1/destinations/{id}", one)
         .route("/v1/destinations/{id}/secrets/rotate", post(keys::rotate))

@@ -24,6 +24,7 @@ use crate::http::error::{Code, Problem};
 use crate::model::Name;
 
 pub use needs::{Needs, needs};
+pub use tenancy::is_of_all_tenants;
 
 /// The scheme of a bearer token (RFC 6750, section 2.1); its case does not matter.
 const BEARER: &str = "bearer ";

@@ -11,8 +11,11 @@ pub mod overview;
 
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::{Serialize, Serializer};
 
+use crate::http::openapi::patterns;
+use crate::model::DeliveryId;
 use crate::time::Timestamp;
 
 /// Anything with a text form, written as a JSON string.
@@ -22,6 +25,44 @@ pub struct Text<T>(pub T);
 impl<T: fmt::Display> Serialize for Text<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
+    }
+}
+
+/// What a text looks like.
+pub(in crate::http) trait Looks {
+    /// Its schema.
+    fn looks() -> Schema;
+}
+
+impl Looks for Timestamp {
+    fn looks() -> Schema {
+        json_schema!({"type": "string", "format": "date-time"})
+    }
+}
+
+impl Looks for DeliveryId {
+    fn looks() -> Schema {
+        json_schema!({"type": "string", "pattern": patterns::DELIVERY_ID})
+    }
+}
+
+impl Looks for Hex<'_> {
+    fn looks() -> Schema {
+        json_schema!({"type": "string", "pattern": "^(?:[0-9a-f]{2})*$"})
+    }
+}
+
+impl<T: Looks> JsonSchema for Text<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Text".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        T::looks()
     }
 }
 
@@ -47,9 +88,11 @@ impl fmt::Display for Hex<'_> {
 }
 
 /// One page of a list.
-#[derive(Debug, serde::Serialize)]
+#[derive(Debug, serde::Serialize, JsonSchema)]
+#[schemars(rename = "ListOf{T}")]
 pub struct List<T> {
     pub data: Vec<T>,
+    /// What `cursor` is to be for the next page; null: there is none.
     pub next_cursor: Option<String>,
 }
 

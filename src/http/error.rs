@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::delivery::Refused;
@@ -28,7 +29,7 @@ const DISK_RETRY_AFTER: Millis = Millis(30_000);
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// One field at fault: a JSON field, a query parameter or a request header.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FieldError {
     pub field: Cow<'static, str>,
     pub detail: Cow<'static, str>,
@@ -53,8 +54,9 @@ pub struct Problem {
 }
 
 /// The document of RFC 9457.
-#[derive(Serialize)]
-struct Document<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(super) struct Document<'a> {
     r#type: String,
     title: &'static str,
     status: u16,

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Response, StatusCode, Uri, header};
@@ -11,17 +10,21 @@ use axum::routing::get;
 use crate::http::app::{Answered, App, answer, with};
 use crate::http::dto::overview::{HealthObject, ReadyObject};
 use crate::http::query;
+use crate::http::routes::Routes;
 
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The media type of the figures.
+pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The routes of every listener.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz))
+#[must_use]
+pub fn routes() -> Routes {
+    Routes::new().route("/healthz", get(healthz)).route("/readyz", get(readyz))
 }
 
 /// The figures for Prometheus.
-pub fn metrics() -> Router<Arc<App>> {
-    Router::new().route("/metrics", get(figures))
+#[must_use]
+pub fn metrics() -> Routes {
+    Routes::new().route("/metrics", get(figures))
 }
 
 async fn healthz(State(app): State<Arc<App>>, uri: Uri) -> Answered {

@@ -15,7 +15,9 @@ pub mod fields;
 pub mod health;
 pub mod ingest;
 mod linger;
+pub mod openapi;
 pub mod query;
+pub mod routes;
 pub mod server;
 pub mod socket;
 pub mod status;
@@ -31,19 +33,19 @@ pub use server::{Limits, Shared, serve};
 
 use crate::http::auth::{Guard, authorise};
 use crate::http::error::{Code, Problem};
+use crate::http::routes::Routes;
 
 /// What an unknown path is answered with; the command line tells by it that it asked elsewhere.
 pub const NO_ROUTE: &str = "there is no such route on this listener";
 
 /// The routes of the ingest listener.
 pub fn ingest_router(app: Arc<App>) -> Router {
-    let routes = taking().route("/v1/deliveries", get(ingest::by_key).post(ingest::one));
-    finish(routes, app, Entry::Ingest)
+    finish(ingest_routes(), app, Entry::Ingest)
 }
 
 /// The routes of the admin listener: everything.
 pub fn admin_router(app: Arc<App>) -> Router {
-    finish(taking().merge(health::metrics()).merge(admin::routes()), app, Entry::Admin)
+    finish(admin_routes(), app, Entry::Admin)
 }
 
 /// The routes of the metrics listener.
@@ -51,19 +53,33 @@ pub fn metrics_router(app: Arc<App>) -> Router {
     finish(health::metrics(), app, Entry::Metrics)
 }
 
+/// What of the ingest listener is guarded.
+#[must_use]
+pub fn ingest_routes() -> Routes {
+    taking()
+        .route("/v1/deliveries", get(ingest::by_key).post(ingest::one))
+        .route(openapi::PATH, get(openapi::of_ingest))
+}
+
+/// What of the admin listener is guarded.
+#[must_use]
+pub fn admin_routes() -> Routes {
+    taking().merge(health::metrics()).merge(admin::routes()).route(openapi::PATH, get(openapi::of_admin))
+}
+
 /// The ingest routes that both listeners have as they are.
-fn taking() -> Router<Arc<App>> {
-    Router::new()
+fn taking() -> Routes {
+    Routes::new()
         .route("/v1/send/{destination}", post(ingest::send))
         .route("/v1/batch", post(ingest::batch))
         .route("/v1/deliveries/{id}", get(ingest::by_id))
 }
 
 /// Guards every route but those that say whether the server is well.
-fn finish(routes: Router<Arc<App>>, app: Arc<App>, of: Entry) -> Router {
+fn finish(routes: Routes, app: Arc<App>, of: Entry) -> Router {
     let guard = Guard { app: Arc::clone(&app), of };
-    let guarded = routes.route_layer(from_fn_with_state(guard, authorise));
-    let all = guarded.merge(health::routes());
+    let guarded = routes.into_router().route_layer(from_fn_with_state(guard, authorise));
+    let all = guarded.merge(health::routes().into_router());
     all.fallback(no_route).method_not_allowed_fallback(no_method).with_state(app)
 }
 

@@ -47,11 +47,11 @@ pub use list::{Between, Cursor, Filter, Order, Page, Shown};
 pub use load::{Body, Loaded};
 pub use open::{OpenError, Opened, Opening, RunNote, open};
 pub use owner::{HEARTBEAT as OWNER_HEARTBEAT, Owner};
-pub use progress::{Pass, Progress};
+pub use progress::{Pass, Progress, Told};
 pub use read::{DeliveryView, DestinationView, Snapshot};
 pub(crate) use record::StoredDestination;
 pub use restore::{compact, restore};
-pub use verify::{Verified, verify};
+pub use verify::{Verified, verify, verify_telling};
 pub(crate) use write::{Before, Found, Place, Writing};
 
 /// Files under this size carry what makes the next open instant in every commit (measured:

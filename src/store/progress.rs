@@ -30,7 +30,7 @@ pub enum Pass {
 }
 
 /// Who hears of it.
-pub(super) type Told = fn(Progress);
+pub type Told = fn(Progress);
 
 impl Progress {
     /// So much of a file of `of` bytes.

@@ -9,8 +9,8 @@ use redb::{Builder, CompactionError, Database};
 
 use super::rows::name_of;
 use super::tables::Meta;
-use super::verify::{Verified, verify};
-use super::{Claims, Commit, OpenError, Owner, Store, inspect, open};
+use super::verify::{Verified, verify_telling};
+use super::{Claims, Commit, OpenError, Owner, Store, Told, inspect, open};
 
 /// Passes of redb's compaction: each halves what is left, and it says when nothing is.
 const MAX_PASSES: usize = 8;
@@ -20,15 +20,15 @@ const MAX_PASSES: usize = 8;
 ///
 /// # Errors
 /// [`OpenError`]; `data` is then as it was.
-pub fn restore(backup: &Path, data: &Path) -> Result<Verified, OpenError> {
-    let verified = whole(backup)?;
+pub fn restore(backup: &Path, data: &Path, told: Told) -> Result<Verified, OpenError> {
+    let verified = whole(backup, told)?;
     if fs::symlink_metadata(data).is_ok() {
         may_be_replaced(data, &verified)?;
     }
     let part = beside(data);
     let installed = copy(backup, &part)
         .and_then(|()| stop_claims(&part, &verified.region))
-        .and_then(|()| whole(&part))
+        .and_then(|()| whole(&part, told))
         .and_then(|_| install(&part, data));
     if installed.is_err() {
         drop(fs::remove_file(&part));
@@ -58,8 +58,8 @@ fn may_be_replaced(data: &Path, backup: &Verified) -> Result<(), OpenError> {
 ///
 /// # Errors
 /// [`OpenError`]; a file that is refused has not been changed.
-pub fn compact(path: &Path) -> Result<(u64, u64), OpenError> {
-    let before = whole(path)?.bytes;
+pub fn compact(path: &Path, told: Told) -> Result<(u64, u64), OpenError> {
+    let before = whole(path, told)?.bytes;
     let mut database = reopen(path)?;
     for _ in 0..MAX_PASSES {
         if !database.compact().map_err(|error| compaction(path, error))? {
@@ -67,12 +67,12 @@ pub fn compact(path: &Path) -> Result<(u64, u64), OpenError> {
         }
     }
     database.close().map_err(|error| open::from_redb(path, error))?;
-    Ok((before, whole(path)?.bytes))
+    Ok((before, whole(path, told)?.bytes))
 }
 
 /// The file, if nothing in it contradicts anything else.
-fn whole(path: &Path) -> Result<Verified, OpenError> {
-    let verified = verify(path)?;
+fn whole(path: &Path, told: Told) -> Result<Verified, OpenError> {
+    let verified = verify_telling(path, told)?;
     match &verified.found.contradiction {
         None => Ok(verified),
         Some(problem) => {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::check::Checked;
-use super::{OpenError, inspect, open};
+use super::{OpenError, Told, inspect, open};
 use crate::time::Timestamp;
 
 /// A file that could be read to its end.
@@ -29,10 +29,18 @@ pub struct Verified {
 /// [`OpenError`] when it is in use, is no file of ours, is newer, or is so damaged that there is no
 /// reading it.
 pub fn verify(path: &Path) -> Result<Verified, OpenError> {
+    verify_telling(path, |_| {})
+}
+
+/// The same, and `told` hears how far it has come.
+///
+/// # Errors
+/// As of [`verify`].
+pub fn verify_telling(path: &Path, told: Told) -> Result<Verified, OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
     let about = fs::metadata(path).map_err(io)?;
     open::admit(path, &about)?;
-    let (stamp, found) = inspect::read(path, None, open::CACHE_BYTES, |_| {})?;
+    let (stamp, found) = inspect::read(path, None, open::CACHE_BYTES, told)?;
     let (region, format) = stamp.names();
     let (step, at) = stamp.tick();
     let backup_at = stamp.backup.map(|(at, _)| Timestamp(at));

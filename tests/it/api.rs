@@ -51,6 +51,8 @@ impl Api {
         key: Option<&str>,
         body: Vec<u8>,
     ) -> reqwest::Result<Answer> {
+        let path = url.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| rest[at..].to_owned()));
+        let verb = method;
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let mut request = self.client.request(method, url).header("content-type", kind).body(body);
         if let Some(key) = key {
@@ -58,7 +60,10 @@ impl Api {
         }
         let response = request.send().await?;
         let status = response.status().as_u16();
-        let json = serde_json::from_slice(&response.bytes().await?).unwrap_or(Value::Null);
+        let media = crate::http::media(response.headers());
+        let text = response.text().await?;
+        crate::openapi::judge(verb, &path.unwrap(), status, media.as_deref(), &text);
+        let json = serde_json::from_str(&text).unwrap_or(Value::Null);
         Ok(Answer { status, json })
     }
 

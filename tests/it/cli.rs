@@ -1,6 +1,8 @@
 //! The command line as a process: exit codes, what goes to which stream, and how answers of an
 //! admin listener are shown. The listener is a scripted one that speaks API.md's words.
 
+mod shown;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -670,7 +672,7 @@ fn usage_and_servers_that_are_not_there() {
 
 #[test]
 fn every_command_shows_an_example() {
-    let commands: [&[&str]; 36] = [
+    let commands: [&[&str]; 53] = [
         &[],
         &["serve"],
         &["check-config"],
@@ -707,6 +709,23 @@ fn every_command_shows_an_example() {
         &["drill", "herd"],
         &["drill", "noisy-tenant"],
         &["version"],
+        &["verify"],
+        &["restore"],
+        &["compact"],
+        &["token"],
+        &["token", "new"],
+        &["simulate"],
+        &["completions"],
+        &["top"],
+        &["backup"],
+        &["claims"],
+        &["claims", "stop"],
+        &["claims", "start"],
+        &["drain"],
+        &["export"],
+        &["import"],
+        &["dest", "test"],
+        &["dest", "rotate"],
     ];
     for command in commands {
         let run = duehook(&[command, &["--help"]].concat(), &[], b"");

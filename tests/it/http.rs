@@ -35,10 +35,16 @@ struct Answer {
 }
 
 impl Answer {
+    /// Every answer is as `/openapi.json` has it.
     async fn of(request: RequestBuilder) -> Answer {
-        let response = request.send().await.unwrap();
+        let (client, request) = request.build_split();
+        let request = request.unwrap();
+        let (method, path) = (request.method().clone(), request.url().path().to_owned());
+        let response = client.execute(request).await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Answer { status, headers, text: response.text().await.unwrap() }
+        let text = response.text().await.unwrap();
+        crate::openapi::judge(method.as_str(), &path, status, media(&headers).as_deref(), &text);
+        Answer { status, headers, text }
     }
 
     fn json(&self) -> Value {
@@ -69,6 +75,11 @@ impl Answer {
             problem["errors"].as_array().into_iter().flatten().filter_map(|e| e["field"].as_str()).collect();
         assert_eq!(named, fields, "{}", self.text);
     }
+}
+
+/// The media type of an answer.
+pub(crate) fn media(headers: &reqwest::header::HeaderMap) -> Option<String> {
+    headers.get("content-type").map(|value| value.to_str().unwrap().to_owned())
 }
 
 /// A server and a client of it.

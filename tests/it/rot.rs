@@ -119,7 +119,7 @@ async fn at_rest(strict: &Strict) -> Vec<u8> {
         post(&api, &format!("waits-{n}")).await;
     }
     let folder = server.stop().1;
-    store::compact(&data(folder.path())).unwrap();
+    store::compact(&data(folder.path()), |_| {}).unwrap();
     fs::read(data(folder.path())).unwrap()
 }
 

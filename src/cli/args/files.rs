@@ -36,8 +36,10 @@ pub(in crate::cli) struct Claims {
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum ClaimsCommand {
     /// Send nothing more; deliveries are still accepted
+    #[command(after_help = "Example:\n  duehook claims stop")]
     Stop,
     /// Send again, after a stop or a restore; after a drain, with its fence
+    #[command(after_help = "Examples:\n  duehook claims start\n  duehook claims start --fence 1")]
     Start {
         /// The number that the drain gave
         #[arg(long, value_name = "N")]
@@ -69,6 +71,19 @@ pub(in crate::cli) struct Import {
     /// Leave what comes after the first line that is rejected
     #[arg(long)]
     pub stop_on_error: bool,
+}
+
+/// What is asked for instead of a shell's script.
+pub(in crate::cli) const MANUAL: &str = "man";
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Completions {
+    /// The shell, or man for the manual
+    #[arg(value_parser = ["bash", "elvish", "fish", "powershell", "zsh", MANUAL])]
+    pub shell: String,
+    /// Write the manual pages of all commands into this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

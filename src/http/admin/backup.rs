@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::command::Command;
@@ -19,19 +20,24 @@ use crate::store::Copied;
 use crate::time::{Millis, Timestamp};
 
 /// Longer paths are no paths (PATH_MAX).
-const MAX_PATH: usize = 4_095;
+pub(in crate::http) const MAX_PATH: usize = 4_095;
 
 /// A hold lasts so long unless it says otherwise, and at most (API.md).
 const HOLD_DEFAULT: Millis = Millis(10_000);
-const HOLD_MAX: Millis = Millis(30_000);
+pub(in crate::http) const HOLD_MAX: Millis = Millis(30_000);
 
-#[derive(Serialize)]
-struct HoldObject {
+/// Until when commits are held back.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BackupHold")]
+pub(in crate::http) struct HoldObject {
     until: Text<Timestamp>,
 }
 
-#[derive(Serialize)]
-struct BackupObject<'a> {
+/// A copy that is on disk and was read back.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Backup")]
+pub(in crate::http) struct BackupObject<'a> {
+    #[schemars(with = "String")]
     path: &'a std::path::Path,
     bytes: u64,
     deliveries: u64,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::command::{ClaimsOrder, ClaimsSet};
@@ -10,16 +11,20 @@ use crate::http::admin::{command_body, no_body};
 use crate::http::app::{Answered, App, ok};
 use crate::http::auth::Caller;
 use crate::http::fields::Fields;
+use crate::http::openapi::words;
 use crate::time::Millis;
 
 /// How long a drain waits for what is in flight unless it says otherwise: the longest lease there
 /// can be, a minute to connect, a minute for the attempt and the margin.
 const DRAIN_WAIT: Millis = Millis(130_000);
 /// And at most: a lease that has not ended by then never will.
-const DRAIN_WAIT_MAX: Millis = Millis(600_000);
+pub(in crate::http) const DRAIN_WAIT_MAX: Millis = Millis(600_000);
 
-#[derive(Serialize)]
-struct ClaimsObject {
+/// Whether deliveries are claimed.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Claims")]
+pub(in crate::http) struct ClaimsObject {
+    #[schemars(schema_with = "words::claims")]
     claims: &'static str,
     leases_held: usize,
     /// While the server is drained: what starts it again.

@@ -28,8 +28,10 @@ pub const LIMIT_MAX: u64 = 1_000;
 /// What waits in front of a delivery is counted up to this.
 const AHEAD_MAX: usize = 1_000;
 
-const STATES: [Shown; 4] = [Shown::Ready, Shown::Leased, Shown::Delayed, Shown::Terminal];
-const ORDERS: [Order; 4] =
+/// Every state that a delivery is shown in.
+pub const STATES: [Shown; 4] = [Shown::Ready, Shown::Leased, Shown::Delayed, Shown::Terminal];
+/// Every order of a list.
+pub const ORDERS: [Order; 4] =
     [Order::NewestCreated, Order::OldestCreated, Order::OldestFinished, Order::NewestFinished];
 
 /// `GET /v1/deliveries`: by filter, or the look-up of a key.
@@ -87,7 +89,9 @@ pub(super) fn filter(asked: &mut Query) -> Filter {
     }
 }
 
-fn order_name(order: Order) -> &'static str {
+/// The word for an order.
+#[must_use]
+pub fn order_name(order: Order) -> &'static str {
     match order {
         Order::NewestCreated => "-created",
         Order::OldestCreated => "created",

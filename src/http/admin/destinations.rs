@@ -29,7 +29,8 @@ use crate::time::Timestamp;
 const DELAYED_MAX: usize = 1_000;
 /// How often a PATCH without `If-Match` is worked out anew because another change came first.
 const PATCH_TRIES: u32 = 8;
-const STATES: [DestinationState; 3] =
+/// Every state that a destination is shown in.
+pub const STATES: [DestinationState; 3] =
     [DestinationState::Active, DestinationState::Paused, DestinationState::Disabled];
 
 /// `PUT /v1/destinations/{id}`.

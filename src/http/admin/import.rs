@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Response, Uri, header};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::command::{Command, Done};
@@ -98,7 +99,8 @@ impl Asked {
 }
 
 /// What an answer counts.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "ImportCounts")]
 struct Told {
     imported: u64,
     updated: u64,
@@ -128,8 +130,10 @@ struct Tale {
     stopped: bool,
 }
 
-#[derive(Serialize)]
-struct ImportObject<P> {
+/// What an import came to.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Import")]
+pub(in crate::http) struct ImportObject<P> {
     dry_run: bool,
     #[serde(flatten)]
     deliveries: Told,
@@ -141,7 +145,8 @@ struct ImportObject<P> {
     stopped: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RejectedLine")]
 struct RejectedObject<P> {
     line: u64,
     problem: P,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::Response;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::command::{Command, Done};
@@ -27,8 +28,9 @@ const TEST_PAYLOAD: &[u8] = br#"{"test":true}"#;
 const JSON: &str = "application/json";
 
 /// The destination, and the secret that was made for it: it is shown this once.
-#[derive(Serialize)]
-struct RotatedObject<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Rotated")]
+pub(in crate::http) struct RotatedObject<'a> {
     #[serde(flatten)]
     destination: DestinationObject<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]

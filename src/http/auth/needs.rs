@@ -20,6 +20,8 @@ pub fn needs(method: &Method, route: &str) -> Needs {
         (false, "/v1/deliveries" | "/v1/batch" | "/v1/send/{destination}") => &[Scope::Ingest, Scope::Admin],
         (true, "/v1/deliveries" | "/v1/deliveries/{id}") => &[Scope::Ingest, Scope::Read, Scope::Admin],
         (true, "/v1/export") => &[Scope::Admin],
+        // What can be asked here is no secret.
+        (true, "/openapi.json") => &Scope::ALL,
         (true, route) if is_of_destinations(route) => &[Scope::Destinations, Scope::Read, Scope::Admin],
         (false, route) if is_of_destinations(route) => &[Scope::Destinations, Scope::Admin],
         (true, _) => &[Scope::Read, Scope::Admin],
@@ -57,6 +59,7 @@ mod tests {
         check("GET", "/v1/stats", "read admin");
         check("GET", "/metrics", "read admin");
         check("GET", "/v1/export", "admin");
+        check("GET", "/openapi.json", "ingest destinations read admin");
         check("POST", "/v1/import", "admin");
         check("POST", "/v1/of/a/later/version", "admin");
     }

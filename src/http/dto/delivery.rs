@@ -1,28 +1,35 @@
 //! The delivery, its attempts and its explanation, as they are shown.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Payload, Source, State};
 use crate::engine::explain::{Blocked, Explanation};
 use crate::http::dto::{Hex, Text, time};
+use crate::http::openapi::{patterns, words};
 use crate::model::{DeliveryId, IdempotencyKey, Name};
 use crate::outcome::Clamped;
 use crate::store::{DeliveryView, Shown};
 use crate::time::{Millis, Timestamp};
 
 /// The delivery object.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Delivery")]
 pub struct DeliveryObject<'a> {
     id: Text<DeliveryId>,
     tenant: &'a str,
     destination: &'a str,
     class: &'a str,
     region: &'a str,
+    #[schemars(schema_with = "key")]
     idempotency_key: Key<'a>,
+    #[schemars(schema_with = "words::delivery_state")]
     state: &'static str,
+    #[schemars(schema_with = "words::outcome")]
     outcome: Option<&'static str>,
     cancelling: bool,
     attempts: u32,
@@ -31,6 +38,7 @@ pub struct DeliveryObject<'a> {
     created_at: Text<Timestamp>,
     first_attempt_at: Option<Text<Timestamp>>,
     next_attempt_at: Option<Text<Timestamp>>,
+    #[schemars(schema_with = "words::next_reason")]
     next_reason: Option<&'static str>,
     expires_at: Text<Timestamp>,
     held_until: Option<Text<Timestamp>>,
@@ -38,6 +46,7 @@ pub struct DeliveryObject<'a> {
     lease: Option<LeaseObject>,
     last: Option<LastObject<'a>>,
     payload: PayloadObject<'a>,
+    #[schemars(with = "BTreeMap<&str, &str>")]
     labels: Labels<'a>,
     /// Only in the answer to a delivery that was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,6 +128,10 @@ impl Standing {
     }
 }
 
+fn key(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "pattern": patterns::KEY})
+}
+
 /// The producer's key, or the id that stands in for it.
 #[derive(Debug)]
 enum Key<'a> {
@@ -141,15 +154,18 @@ impl Serialize for Key<'_> {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Lease")]
 struct LeaseObject {
     until: Text<Timestamp>,
 }
 
 /// The newest attempt in short.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "LastAttempt")]
 struct LastObject<'a> {
     n: u32,
+    #[schemars(schema_with = "words::result")]
     result: &'static str,
     status: Option<u16>,
     error: Option<&'a str>,
@@ -171,8 +187,10 @@ impl<'a> LastObject<'a> {
 /// The kind of a payload that is read at each attempt.
 pub const REFERENCE: &str = "ref";
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Payload")]
 struct PayloadObject<'a> {
+    #[schemars(schema_with = "words::payload_kind")]
     kind: &'static str,
     /// Where it is read, unless it is inline or was erased.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
@@ -217,12 +235,15 @@ impl Serialize for Labels<'_> {
 }
 
 /// One attempt.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Attempt")]
 pub struct AttemptObject<'a> {
     n: u32,
     started_at: Text<Timestamp>,
     ended_at: Option<Text<Timestamp>>,
+    #[schemars(schema_with = "words::result")]
     result: &'static str,
+    #[schemars(schema_with = "words::sent")]
     sent: &'static str,
     status: Option<u16>,
     error: Option<&'a str>,
@@ -256,12 +277,15 @@ impl<'a> AttemptObject<'a> {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RetryAfter")]
 struct RetryAfterObject<'a> {
     raw: Option<&'a str>,
+    #[schemars(schema_with = "words::retry_after_kind")]
     kind: &'static str,
     asked_ms: Option<u64>,
     applied_ms: Option<u64>,
+    #[schemars(schema_with = "words::clamped")]
     clamped: Option<&'static str>,
 }
 
@@ -295,8 +319,10 @@ impl<'a> RetryAfterObject<'a> {
 }
 
 /// Why a delivery has not been sent yet.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Explanation")]
 pub struct ExplanationObject<'a> {
+    #[schemars(schema_with = "words::verdict")]
     verdict: &'static str,
     summary: &'a str,
     blocked_by: Vec<BlockedObject<'a>>,
@@ -304,8 +330,10 @@ pub struct ExplanationObject<'a> {
     ahead: usize,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Blocked")]
 struct BlockedObject<'a> {
+    #[schemars(schema_with = "words::block")]
     kind: &'static str,
     until: Option<Text<Timestamp>>,
     detail: &'a str,
@@ -331,15 +359,17 @@ impl<'a> ExplanationObject<'a> {
 }
 
 /// One item of a batch's answer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(rename = "BatchResult")]
 pub enum ItemObject<P> {
     Taken { status: u16, id: Text<DeliveryId>, duplicate: bool },
     Refused { status: u16, problem: P },
 }
 
 /// The answer to a batch, in the order of its items.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BatchResults")]
 pub struct BatchObject<P> {
     pub results: Vec<ItemObject<P>>,
 }

@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::http::dto::{Text, rounded, time};
+use crate::http::openapi::words;
 use crate::model::{Certificates, Destination, Rate};
 use crate::outcome::AttemptResult;
 use crate::schedule::{BreakerState, GateView, Times};
@@ -16,7 +18,8 @@ use crate::time::Timestamp;
 pub const MASK: &str = "***";
 
 /// The destination object.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Destination")]
 pub struct DestinationObject<'a> {
     id: &'a str,
     tenant: &'a str,
@@ -29,7 +32,9 @@ pub struct DestinationObject<'a> {
     headers: BTreeMap<&'a str, &'static str>,
     tls: Option<TlsObject<'a>>,
     allow_cidrs: Vec<String>,
+    #[schemars(schema_with = "words::hold_scope")]
     hold_scope: &'static str,
+    #[schemars(schema_with = "words::destination_state")]
     state: &'static str,
     state_reason: Option<&'a str>,
     state_since: Text<Timestamp>,
@@ -39,22 +44,26 @@ pub struct DestinationObject<'a> {
 }
 
 /// Certificates are public; a key never leaves.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Tls")]
 struct TlsObject<'a> {
     ca_pem: Option<&'a str>,
     client_cert_pem: Option<&'a str>,
     client_key_pem: Option<&'static str>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Concurrency")]
 pub(super) struct ConcurrencyObject {
     max: u32,
     adaptive: bool,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Rate")]
 pub(super) struct RateObject {
     #[serde(serialize_with = "as_given")]
+    #[schemars(with = "f64")]
     per_second: Rate,
     burst: u32,
 }
@@ -81,7 +90,7 @@ fn as_given<S: Serializer>(rate: &Rate, serializer: S) -> Result<S::Ok, S::Error
 }
 
 /// What the engine knows of a destination now.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct LiveObject {
     in_flight: u32,
     limit: u32,
@@ -90,7 +99,9 @@ struct LiveObject {
     delayed: Option<usize>,
     oldest_due_at: Option<Text<Timestamp>>,
     hold_until: Option<Text<Timestamp>>,
+    #[schemars(schema_with = "words::hold_reason")]
     hold_reason: Option<&'static str>,
+    #[schemars(schema_with = "words::breaker")]
     breaker: &'static str,
     last_success_at: Option<Text<Timestamp>>,
     failing_since: Option<Text<Timestamp>>,
@@ -103,7 +114,8 @@ struct LiveObject {
 }
 
 /// The times that the receiver named.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ObservedRetryAfter")]
 struct AskedObject {
     count: u64,
     p50_ms: u64,
@@ -112,7 +124,8 @@ struct AskedObject {
 }
 
 /// How long it took to work again, from the first failure, and what each began with.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Recovery")]
 struct RecoveryObject {
     count: u64,
     p50_ms: u64,

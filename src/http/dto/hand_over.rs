@@ -1,17 +1,20 @@
 //! The lines of an export. Only these carry bodies, header values and secrets, and only to the
 //! operator who asked for an export.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
+use schemars::{JsonSchema, Schema, json_schema};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use crate::delivery::Source;
 use crate::http::dto::delivery::DeliveryObject;
 use crate::http::dto::destination::{ConcurrencyObject, RateObject};
-use crate::http::dto::{Hex, Text, time};
+use crate::http::dto::{Hex, Looks, Text, time};
+use crate::http::openapi::words;
 use crate::model::{Certificates, Header, Name};
 use crate::outcome::{GateMemory, Hold};
 use crate::store::{DestinationView, Handed, Identity};
@@ -21,8 +24,9 @@ use crate::time::Timestamp;
 pub const FORMAT: u64 = 1;
 
 /// The first line: whose export it is.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct HeaderLine<'a> {
+    #[schemars(schema_with = "words::header_line")]
     kind: &'static str,
     format: u64,
     server: String,
@@ -42,7 +46,7 @@ impl<'a> HeaderLine<'a> {
 }
 
 /// The last line: without it an export is not whole.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct EndLine {
     kind: End,
     pub destinations: u64,
@@ -51,13 +55,14 @@ pub struct EndLine {
 }
 
 /// What cannot be handed over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "LeftBehind")]
 pub struct LeftObject {
     pub damaged: u64,
     pub destination_deleted: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum End {
     #[default]
@@ -65,8 +70,9 @@ enum End {
 }
 
 /// A destination with everything that is stored of it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct DestinationLine<'a> {
+    #[schemars(schema_with = "words::destination_line")]
     kind: &'static str,
     id: &'a str,
     tenant: &'a str,
@@ -76,13 +82,16 @@ pub struct DestinationLine<'a> {
     policy: &'a str,
     timeout_ms: u64,
     connect_timeout_ms: u64,
+    #[schemars(with = "BTreeMap<&str, &str>")]
     headers: Values<'a>,
     secrets: Vec<String>,
     /// When each of them ends.
     secrets_until: Vec<Option<Text<Timestamp>>>,
     tls: Option<TlsObject<'a>>,
     allow_cidrs: Vec<String>,
+    #[schemars(schema_with = "words::hold_scope")]
     hold_scope: &'static str,
+    #[schemars(schema_with = "words::destination_state")]
     state: &'static str,
     state_reason: &'a str,
     state_since: Text<Timestamp>,
@@ -93,21 +102,25 @@ pub struct DestinationLine<'a> {
     learnt: LearntObject,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TlsWithKey")]
 struct TlsObject<'a> {
     ca_pem: Option<&'a str>,
     client_cert_pem: Option<&'a str>,
     client_key_pem: Option<&'a str>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Hold")]
 struct HoldObject {
     until: Text<Timestamp>,
+    #[schemars(schema_with = "words::some_hold_reason")]
     reason: &'static str,
 }
 
 /// What was learnt of a destination and is worth having elsewhere.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Learnt")]
 struct LearntObject {
     refusals: u32,
     last_success_at: Option<Text<Timestamp>>,
@@ -187,8 +200,9 @@ impl LearntObject {
 }
 
 /// A delivery with its body.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct DeliveryLine<'a> {
+    #[schemars(schema_with = "words::delivery_line")]
     kind: &'static str,
     #[serde(flatten)]
     delivery: DeliveryObject<'a>,
@@ -198,6 +212,7 @@ pub struct DeliveryLine<'a> {
     max_age_ms: u64,
     /// Attempts in a row that the process did not survive.
     interrupted: u32,
+    #[schemars(with = "BTreeMap<&str, &str>")]
     headers: Values<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_base64: Option<Text<Base64<'a>>>,
@@ -228,6 +243,17 @@ impl<'a> DeliveryLine<'a> {
     }
 }
 
+/// A line of an export.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "ExportLine")]
+pub enum ExportLine<'a> {
+    Header(HeaderLine<'a>),
+    Destination(DestinationLine<'a>),
+    Delivery(DeliveryLine<'a>),
+    End(EndLine),
+}
+
 /// Headers with their values.
 struct Values<'a>(&'a [Header]);
 
@@ -243,6 +269,12 @@ impl Serialize for Values<'_> {
 
 /// Bytes in padded standard base64.
 struct Base64<'a>(&'a [u8]);
+
+impl Looks for Base64<'_> {
+    fn looks() -> Schema {
+        json_schema!({"type": "string", "contentEncoding": "base64"})
+    }
+}
 
 impl fmt::Display for Base64<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

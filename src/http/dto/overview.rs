@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::driver::handle::Health;
 use crate::engine::live::{ClassLive, DiskLive, Live};
 use crate::engine::rank::{DestinationRow, TenantRow};
 use crate::http::dto::{Text, rounded, time};
+use crate::http::openapi::words;
 use crate::model::Name;
 use crate::time::{Millis, Timestamp};
 
@@ -19,10 +21,12 @@ const HELD_AGE_LIMIT: Millis = Millis(60_000);
 const MINUTE: Millis = Millis(60_000);
 
 /// The totals.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Stats")]
 pub struct StatsObject<'a> {
     at: Text<Timestamp>,
     region: &'a str,
+    #[schemars(schema_with = "words::claims")]
     claims: &'static str,
     counting: bool,
     slots: SlotsObject,
@@ -33,13 +37,15 @@ pub struct StatsObject<'a> {
     forecast: Vec<ForecastObject>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Slots")]
 struct SlotsObject {
     total: u32,
     in_flight: u32,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ClassStats")]
 struct ClassObject {
     ready: u64,
     held: u64,
@@ -52,7 +58,8 @@ struct ClassObject {
     first_attempt_p95_ms: Option<u64>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Forecast")]
 struct ForecastObject {
     from: Text<Timestamp>,
     to: Text<Timestamp>,
@@ -102,10 +109,12 @@ impl ClassObject {
 }
 
 /// A destination among others.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "DestinationRow")]
 pub struct DestinationRowObject<'a> {
     destination: &'a str,
     tenant: &'a str,
+    #[schemars(schema_with = "words::destination_state")]
     state: &'static str,
     waiting: u64,
     held: u64,
@@ -145,7 +154,8 @@ impl<'a> DestinationRowObject<'a> {
 }
 
 /// A tenant among others.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TenantRow")]
 pub struct TenantRowObject<'a> {
     tenant: &'a str,
     destinations: u64,
@@ -172,7 +182,8 @@ impl<'a> TenantRowObject<'a> {
 }
 
 /// What runs here.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Version")]
 pub struct VersionObject<'a> {
     pub version: &'a str,
     pub commit: &'a str,
@@ -182,7 +193,8 @@ pub struct VersionObject<'a> {
 }
 
 /// Whether the engine's loop and its last commit are recent.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Health")]
 pub struct HealthObject {
     pub healthy: bool,
     last_commit_age_ms: u64,
@@ -203,18 +215,21 @@ fn is_stale(health: Health) -> bool {
 }
 
 /// Whether a delivery would be taken now, and what it depends on.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Ready")]
 pub struct ReadyObject {
     pub ready: bool,
     checks: Checks,
 }
 
 /// `ok`, or what is wrong. The clock is shown, and refuses nothing.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Checks")]
 struct Checks {
     store: &'static str,
     disk: Cow<'static, str>,
     ingest: &'static str,
+    #[schemars(schema_with = "words::claims")]
     claims: &'static str,
     clock: Cow<'static, str>,
 }

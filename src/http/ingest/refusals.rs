@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::http::error::{Code, Problem};
 
 /// The codes that an ingest route can answer, each a series of its own.
-const CODES: [Code; 21] = [
+pub const CODES: [Code; 21] = [
     Code::Malformed,
     Code::Invalid,
     Code::WrongRegion,

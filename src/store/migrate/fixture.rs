@@ -246,7 +246,7 @@ fn write(path: &Path) {
         .unwrap();
     store.end_run(DAY).unwrap();
     store.close().unwrap();
-    compact(path).unwrap();
+    compact(path, |_| {}).unwrap();
 }
 
 fn audit() -> AuditEntry {
