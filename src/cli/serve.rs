@@ -115,12 +115,14 @@ async fn serve(sources: Sources, loaded: Loaded, log: LogSwitch) -> Result<(), S
     let (stop, stopping) = watch::channel(());
     let mut listeners = JoinSet::new();
     let app = App::new(handle.clone(), settings, BUILD);
+    app.config.show(loaded.shown.clone());
+    let orders = app.config.listen();
     let (addresses, limits) = listen(settings, sockets, &app, &mut listeners, &stopping)?;
     announce(settings, addresses);
     let (patience, patient) = watch::channel(settings.shutdown_timeout);
     let mut reloading = JoinSet::new();
     let reloader = Reloader { sources, loaded, app, limits, log, descriptors, patience };
-    reloading.spawn(reloader.run(hangup));
+    reloading.spawn(reloader.run(orders, hangup));
     let claims = handle.live().claims;
     if claims != Claims::Running {
         tracing::warn!(why = claims.detail(), "nothing is sent");
