@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tokio::signal::unix::Signal;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 
 use super::listeners::{self, Doors};
@@ -39,9 +39,7 @@ pub(super) struct Reloader {
 
 impl Reloader {
     /// Obeys SIGHUP and the admin listener, one order after the other, until it is dropped.
-    pub(super) async fn run(mut self, mut hangup: Signal) {
-        self.app.config.show(self.loaded.shown.clone());
-        let mut orders = self.app.config.listen();
+    pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Reload>, mut hangup: Signal) {
         loop {
             tokio::select! {
                 Some(Reload { by, reply }) = orders.recv() => {

@@ -100,6 +100,8 @@ pub fn run(sources: Sources, loaded: Loaded) -> ExitCode {
 async fn serve(sources: Sources, loaded: Loaded, log: LogSwitch) -> Result<(), ServeError> {
     let settings = &loaded.settings;
     let mut signals = Signals::new()?;
+    // From here on it ends nothing: a reload that is asked for during the open comes after it.
+    let hangup = signal(SignalKind::hangup())?;
     let descriptors = raise_descriptors()?;
     check_slots(settings.send.slots, descriptors)?;
     let clock = Clock::start();
@@ -113,12 +115,14 @@ async fn serve(sources: Sources, loaded: Loaded, log: LogSwitch) -> Result<(), S
     let (stop, stopping) = watch::channel(());
     let mut listeners = JoinSet::new();
     let app = App::new(handle.clone(), settings, BUILD);
+    app.config.show(loaded.shown.clone());
+    let orders = app.config.listen();
     let (addresses, limits) = listen(settings, sockets, &app, &mut listeners, &stopping)?;
     announce(settings, addresses);
     let (patience, patient) = watch::channel(settings.shutdown_timeout);
     let mut reloading = JoinSet::new();
     let reloader = Reloader { sources, loaded, app, limits, log, descriptors, patience };
-    reloading.spawn(reloader.run(signal(SignalKind::hangup())?));
+    reloading.spawn(reloader.run(orders, hangup));
     let claims = handle.live().claims;
     if claims != Claims::Running {
         tracing::warn!(why = claims.detail(), "nothing is sent");

@@ -40,6 +40,8 @@ impl InStep<'_, '_> {
             self.core.watch = Watch::new(watched);
         }
         self.core.limits = limits;
+        // What is shown follows at once: whoever ordered it looks.
+        self.core.last_publish = None;
         self.note(Action::ConfigReload, None, changes)?;
         Ok(Ok(Done::Configured))
     }

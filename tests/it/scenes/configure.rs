@@ -119,7 +119,7 @@ fn retention_takes_effect_for_what_has_ended_before() {
     scene.run_to(scene.mono + MINUTE);
     assert!(erased(&scene, now), "it goes with its end");
     scene.reload(|limits| limits.retention.terminal = Millis(24 * HOUR)).expect("good");
-    scene.run_to(25 * HOUR + MINUTE);
+    scene.run_to(26 * HOUR);
     assert!(scene.view(kept).is_none() && scene.view(now).is_none(), "a day is over");
 }
 
