@@ -5,12 +5,14 @@
 //! record: it is the existence of a [`Lease`].
 
 mod attempt;
+mod erase;
 
 use crate::model::{ClassNo, DeliveryId, DestNo, Digest, Header, IdempotencyKey, Lane, Name, TenantNo};
 use crate::outcome::{AttemptResult, Counted, Ending, NextReason, Standing, Verdict};
 use crate::time::{Millis, Timestamp};
 
 pub use attempt::{AskedKind, AskedWait, Attempt};
+pub use erase::NO_DIGEST;
 
 /// Attempts kept in the record itself; older ones move to their own table.
 pub const LOG_IN_RECORD: usize = 4;
@@ -60,9 +62,6 @@ pub enum State {
     /// `step` is the engine step that ended it: its place in the feed of ends.
     Terminal { outcome: Ending, at: Timestamp, step: u64 },
 }
-
-/// The digest of a body that was erased: its own is gone with it.
-pub const NO_DIGEST: Digest = [0; 32];
 
 /// The body: what it is, and whether it is still there. One that an operator erased has neither its
 /// digest nor its reference any more; one whose time was over has both.
@@ -338,41 +337,6 @@ impl Delivery {
         self.payload.erased_at.get_or_insert(at);
     }
 
-    /// Erases by an operator's word: afterwards there is no body, no digest or reference of it, no
-    /// header or label of its own and no excerpt of an answer in the record. What waits ends; what
-    /// is leased ends with its attempt. `Next::Same` where it changed no state.
-    ///
-    /// # Errors
-    /// None: what has ended can be erased, too.
-    pub fn erase(&mut self, leased: bool, end: End) -> Result<Next, Refused> {
-        let to = next(self.phase(leased), Event::Erase)?;
-        self.erase_body(end.at);
-        self.headers.clear();
-        self.labels.clear();
-        match &mut self.payload.source {
-            Source::Inline { sha256, .. } => *sha256 = NO_DIGEST,
-            Source::Reference { uri, sha256 } => (*uri, *sha256) = (String::new(), None),
-        }
-        self.log.iter_mut().for_each(|attempt| attempt.response_excerpt = None);
-        match to {
-            Next::End(outcome) => self.finish(outcome, end),
-            Next::Same | Next::Waiting | Next::Leased | Next::Cancelling | Next::Erasing => {
-                self.revision += 1;
-            }
-        }
-        Ok(to)
-    }
-
-    /// True once an operator has erased it: nothing is left that a second time could remove.
-    #[must_use]
-    pub fn is_erased(&self) -> bool {
-        let gone = match &self.payload.source {
-            Source::Inline { sha256, .. } => *sha256 == NO_DIGEST,
-            Source::Reference { uri, .. } => uri.is_empty(),
-        };
-        gone && self.payload.erased_at.is_some()
-    }
-
     fn count(&mut self, verdict: Verdict, result: AttemptResult) {
         self.interrupted = match (verdict, result) {
             (Verdict::Again { counted: Counted::Interruption, .. }, _)
@@ -411,18 +375,6 @@ impl Delivery {
         }
         self.log.push(attempt);
         (self.log.len() > LOG_IN_RECORD).then(|| self.log.remove(0))
-    }
-}
-
-impl Payload {
-    /// The digest of the body, where it is known: not once it was erased, nor before a reference
-    /// was read.
-    #[must_use]
-    pub fn digest(&self) -> Option<&Digest> {
-        match &self.source {
-            Source::Inline { sha256, .. } => Some(sha256).filter(|digest| **digest != NO_DIGEST),
-            Source::Reference { sha256, .. } => sha256.as_ref(),
-        }
     }
 }
 

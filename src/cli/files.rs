@@ -12,12 +12,16 @@ use crate::store::{self, Verified};
 /// A restart will not help: the file is damaged (`EX_CONFIG`).
 const DAMAGED: u8 = 78;
 
-/// Reads a whole file and says what is in it and what is wrong: 78 when no server may use it.
+/// Reads a whole file and says what is in it and what is wrong: 78 when no server may use it, 1 when
+/// one may, but something in it cannot be read.
 pub(super) fn verify(output: &Output, file: &Path) -> Result<ExitCode, Fault> {
     let verified = store::verify(file).map_err(Fault::File)?;
-    let usable = verified.found.contradiction.is_none();
     output.either(|| document(file, &verified).to_string(), || shown(output, file, &verified))?;
-    Ok(if usable { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
+    Ok(match (&verified.found.contradiction, verified.found.problems.is_empty()) {
+        (Some(_), _) => ExitCode::from(DAMAGED),
+        (None, false) => ExitCode::FAILURE,
+        (None, true) => ExitCode::SUCCESS,
+    })
 }
 
 fn document(file: &Path, it: &Verified) -> serde_json::Value {

@@ -1,5 +1,7 @@
 //! `serve`: puts the parts together, says where they listen, and takes them apart again.
 
+mod first;
+
 use std::future::pending;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -19,7 +21,7 @@ use crate::engine::{Engine, Limits, Retention, Seed};
 use crate::http::socket::{Certificate, Socket};
 use crate::http::{self, App, Build};
 use crate::sender::{self, Sender, egress};
-use crate::store::{self, Claims, Disk, OpenError, Opening, Owner, Pass, Progress};
+use crate::store::{self, Claims, Disk, OpenError, Opening, Owner};
 use crate::time::Millis;
 
 /// What is cut has this long to be reported and committed before the process ends.
@@ -136,7 +138,7 @@ fn open(settings: &Settings, sender: Sender, clock: &Clock) -> Result<(Driver, H
     disk.relieve();
     let run = u64::from_le_bytes(random()?);
     let opening = std::panic::AssertUnwindSafe(|| {
-        let opened = store::open::open(&settings.data, &host, &opening, walked)?;
+        let opened = store::open::open(&settings.data, &host, &opening, supervisor::walked)?;
         Engine::open(opened, limits(settings), Seed { run }, now).map_err(refused)
     });
     let mut engine = std::panic::catch_unwind(opening).unwrap_or(Err(ServeError::Panicked))?;
@@ -165,17 +167,6 @@ fn refused(error: store::StoreError) -> ServeError {
         | store::StoreError::Closed
         | store::StoreError::Contradiction(_) => ServeError::Store(error),
     }
-}
-
-fn walked(progress: Progress) {
-    let what = match progress.pass {
-        Pass::Repair => "after a crash",
-        Pass::Pages => "page by page",
-        Pass::Records => "record by record",
-    };
-    let Progress { bytes, of, .. } = progress;
-    tracing::info!(bytes, of, percent = progress.percent(), "checking the data file {what}");
-    supervisor::walked(what, progress);
 }
 
 /// What names this machine: the setting, or what systemd made at installation.
@@ -327,7 +318,7 @@ fn announce(settings: &Settings, [ingest, admin, metrics]: Addresses) {
     }
     text += &format!("data     {}, region {}\n", settings.data.display(), settings.region);
     if [&settings.ingest.listener, &settings.admin].iter().all(|it| is_open(it)) {
-        text += &first_delivery(&ingest, &admin);
+        text += &first::delivery(&ingest, &admin);
     }
     anstream::print!("{text}");
     tracing::info!(%ingest, %admin, region = %settings.region, "serving");
@@ -336,21 +327,6 @@ fn announce(settings: &Settings, [ingest, admin, metrics]: Addresses) {
 /// True where curl needs neither a token nor a socket.
 fn is_open(listener: &Listener) -> bool {
     matches!(listener.listen, Listen::Tcp(_)) && listener.auth == Auth::None && listener.tls.is_none()
-}
-
-fn first_delivery(ingest: &str, admin: &str) -> String {
-    // As it was called, so that the line can be pasted.
-    let program = std::env::args().next().unwrap_or_else(|| "duehook".to_owned());
-    format!(
-        "
-A first delivery: start the test receiver in another terminal,
-    {program} receiver
-then tell duehook of it and send it something:
-    curl -X PUT {admin}/v1/destinations/demo -H 'content-type: application/json' \\
-         -d '{{\"tenant\":\"demo\",\"url\":\"http://127.0.0.1:9000/ok\",\"allow_cidrs\":[\"127.0.0.1/32\"]}}'
-    curl {ingest}/v1/send/demo -H 'content-type: application/json' -d '{{\"hello\":\"world\"}}'
-"
-    )
 }
 
 /// SIGTERM and SIGINT mean the same: stop, and the second time, at once.

@@ -14,7 +14,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::driver::Handle;
 use crate::engine::HEARTBEAT;
 use crate::engine::live::Live;
-use crate::store::Progress;
+use crate::store::{Pass, Progress};
 use crate::time::Millis;
 
 /// How often it is looked whether there was a commit, or whether an open has read on.
@@ -65,9 +65,14 @@ fn read_so_far() -> Option<u64> {
 const PAGE: u64 = 4_096;
 
 /// A file that was not closed, or may not be ours, is walked, and so far it has come.
-pub(super) fn walked(what: &str, progress: Progress) {
-    let Progress { bytes, of, .. } = progress;
-    let percent = progress.percent();
+pub(super) fn walked(progress: Progress) {
+    let what = match progress.pass {
+        Pass::Repair => "after a crash",
+        Pass::Pages => "page by page",
+        Pass::Records => "record by record",
+    };
+    let (Progress { bytes, of, .. }, percent) = (progress, progress.percent());
+    tracing::info!(bytes, of, percent, "checking the data file {what}");
     let status = format!("checking the data file {what}: {bytes} of {of} bytes, {percent} %");
     tell(&[NotifyState::Status(&status), extended(OPEN_PATIENCE)]);
 }

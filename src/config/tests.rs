@@ -199,6 +199,23 @@ fn variables_that_are_refused() {
 }
 
 #[test]
+fn listeners_that_are_refused() {
+    let check = |text: &str, parts: &[&str]| refused(parse(text), parts, text);
+    check(
+        "[ingest]\nlisten = '0.0.0.0:8460'",
+        &["ingest.listen", "line 2", "loopback", "tls_cert", "plaintext"],
+    );
+    check("[admin]\nlisten = '192.168.1.5:8461'\nauth = 'none'", &["admin.auth", "line 3", "\"token\""]);
+    check("[admin]\nlisten = '10.0.0.1:1'\nplaintext = true", &["admin.auth", "[[token]]"]);
+    check("[admin]\nauth = 'token'", &["admin.auth", "[[token]]"]);
+    check("[admin]\nauth = 'basic'", &["admin.auth", "\"none\", \"token\""]);
+    check("[admin]\ntls_cert = 'a.pem'", &["admin.tls_cert", "admin.tls_key"]);
+    check("[admin]\nlisten = 'unix:relative'", &["admin.listen", "absolute path"]);
+    check("[admin]\nlisten = 'unix:/run/a'\ntls_cert = 'a'\ntls_key = 'b'", &["admin.tls_cert", "unix:"]);
+    check("[metrics]\nlisten = '0.0.0.0:9100'\nauth = 'none'", &["metrics.listen", "plaintext"]);
+}
+
+#[test]
 fn texts_that_are_refused() {
     let check = |text: &str, parts: &[&str]| refused(parse(text), parts, text);
     check("x", &["line 1"]);
@@ -229,18 +246,6 @@ fn texts_that_are_refused() {
     check("[ingest]\nmax_deliveries = -1", &["ingest.max_deliveries"]);
     check("[ingest]\nmax_deliveries = 1.5", &["ingest.max_deliveries"]);
     check("[ingest]\nmax_deliveries = 99999999999999999999", &["ingest.max_deliveries"]);
-    check(
-        "[ingest]\nlisten = '0.0.0.0:8460'",
-        &["ingest.listen", "line 2", "loopback", "tls_cert", "plaintext"],
-    );
-    check("[admin]\nlisten = '192.168.1.5:8461'\nauth = 'none'", &["admin.auth", "line 3", "\"token\""]);
-    check("[admin]\nlisten = '10.0.0.1:1'\nplaintext = true", &["admin.auth", "[[token]]"]);
-    check("[admin]\nauth = 'token'", &["admin.auth", "[[token]]"]);
-    check("[admin]\nauth = 'basic'", &["admin.auth", "\"none\", \"token\""]);
-    check("[admin]\ntls_cert = 'a.pem'", &["admin.tls_cert", "admin.tls_key"]);
-    check("[admin]\nlisten = 'unix:relative'", &["admin.listen", "absolute path"]);
-    check("[admin]\nlisten = 'unix:/run/a'\ntls_cert = 'a'\ntls_key = 'b'", &["admin.tls_cert", "unix:"]);
-    check("[metrics]\nlisten = '0.0.0.0:9100'\nauth = 'none'", &["metrics.listen", "plaintext"]);
     check("[admin]\nlisten = '127.0.0.1'", &["admin.listen"]);
     check("[admin]\nlisten = '127.0.0.1:8460'", &["listen", "another address for each"]);
     check("[metrics]\nlisten = '127.0.0.1:8461'", &["another address for each"]);

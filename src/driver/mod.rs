@@ -121,7 +121,7 @@ pub fn start(
     };
     jobs::start(handle.clone(), runtime);
     let desk = Desk::new(engine.reader(), Arc::clone(&inbox), clock.clone(), fatal.clone());
-    let courier = Courier::start(desk, sender, runtime);
+    let courier = Courier::start(desk, Arc::clone(&sender), runtime);
     let (end, ended) = oneshot::channel();
     let runtime = runtime.clone();
     let inbound = Arc::clone(&inbox);

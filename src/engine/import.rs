@@ -10,15 +10,13 @@ use bytes::Bytes;
 
 use super::InStep;
 use super::command::{CommandError, Done};
-use crate::delivery::{Delivery, Source, State};
+use crate::delivery::{Delivery, NO_DIGEST, Source, State};
 use crate::model::destination::StateNote;
-use crate::model::{ClassNo, DeliveryId, DestNo, Destination, Digest, Lane, Name, TenantNo};
+use crate::model::{ClassNo, DeliveryId, DestNo, Destination, Lane, Name, TenantNo};
 use crate::outcome::{Ending, GateMemory, Hold};
 use crate::store::{Before, Found, Identity, Place, StoreError, StoredDestination};
 use crate::time::Timestamp;
 
-/// What stands for the digest of a body that an operator erased.
-pub const NO_DIGEST: Digest = [0; 32];
 /// Lines of one command (DESIGN.md: pages of at most 256).
 pub const PAGE_ITEMS: usize = 256;
 

@@ -3,6 +3,8 @@
 //! [`Code`] holds every code of the API with its status and title. A detail says what the reader
 //! can do; it never carries a body, a header value or a full URL.
 
+mod code;
+
 use std::borrow::Cow;
 
 use axum::body::Body;
@@ -16,139 +18,14 @@ use crate::engine::import::Left;
 use crate::store::BackupError;
 use crate::time::Millis;
 
+pub use code::Code;
+
 /// How long a client is asked to wait where nothing better is known.
 const RETRY_AFTER_DEFAULT: Millis = Millis(1_000);
 /// How long who orders a backup is asked to wait for room.
 const DISK_RETRY_AFTER: Millis = Millis(30_000);
 /// The media type of every error.
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
-
-/// The codes of the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
-    Malformed,
-    Invalid,
-    WrongRegion,
-    ClassUnknown,
-    RefNotAllowed,
-    HostNotAllowed,
-    TokenRequired,
-    ScopeMissing,
-    TenantNotAllowed,
-    OriginNotAllowed,
-    NotFound,
-    MethodNotAllowed,
-    BodyTimeout,
-    PayloadTooLarge,
-    ContentType,
-    DestinationUnknown,
-    /// A delivery cannot be retried because its destination is gone.
-    DestinationGone,
-    DestinationDisabled,
-    KeyReused,
-    TenantFixed,
-    WorkWaiting,
-    CountChanged,
-    BulkRunning,
-    TooManyDestinations,
-    TooManySecrets,
-    DestinationHeld,
-    RevisionMismatch,
-    Leased,
-    NotLeased,
-    Terminal,
-    PayloadErased,
-    QueueFull,
-    DiskLow,
-    Draining,
-    ShuttingDown,
-    FenceRequired,
-    NotDrained,
-    StaleExport,
-    Truncated,
-    ImportRunning,
-    BackupExists,
-    BackupRunning,
-    BackupFailed,
-    BackupHold,
-    Damaged,
-    Internal,
-}
-
-impl Code {
-    /// Its text, its status and its title.
-    #[must_use]
-    pub fn facts(self) -> (&'static str, StatusCode, &'static str) {
-        use StatusCode as S;
-        const WRONG: S = S::UNPROCESSABLE_ENTITY;
-        match self {
-            Code::Malformed => ("malformed", S::BAD_REQUEST, "The request cannot be read"),
-            Code::Invalid => ("invalid", S::UNPROCESSABLE_ENTITY, "A field is unknown, missing or wrong"),
-            Code::WrongRegion => ("wrong_region", WRONG, "This server is in another region"),
-            Code::ClassUnknown => ("class_unknown", WRONG, "There is no class of this name"),
-            Code::RefNotAllowed => ("ref_not_allowed", WRONG, "This reference is not allowed"),
-            Code::HostNotAllowed => {
-                ("host_not_allowed", S::MISDIRECTED_REQUEST, "This host name is not served here")
-            }
-            Code::TokenRequired => ("token_required", S::UNAUTHORIZED, "A token is needed"),
-            Code::ScopeMissing => ("scope_missing", S::FORBIDDEN, "The token does not open this"),
-            Code::TenantNotAllowed => ("tenant_not_allowed", S::FORBIDDEN, "Not a tenant of the token"),
-            Code::OriginNotAllowed => {
-                ("origin_not_allowed", S::FORBIDDEN, "Another site may not change anything here")
-            }
-            Code::NotFound => ("not_found", S::NOT_FOUND, "No such route or object"),
-            Code::MethodNotAllowed => {
-                ("method_not_allowed", S::METHOD_NOT_ALLOWED, "The route has no such method")
-            }
-            Code::BodyTimeout => ("body_timeout", S::REQUEST_TIMEOUT, "The body came too slowly"),
-            Code::PayloadTooLarge => ("payload_too_large", S::PAYLOAD_TOO_LARGE, "The body is too large"),
-            Code::ContentType => {
-                ("content_type", S::UNSUPPORTED_MEDIA_TYPE, "The content type is not one of this route")
-            }
-            Code::DestinationUnknown => {
-                ("destination_unknown", S::NOT_FOUND, "There is no destination of this name")
-            }
-            Code::DestinationGone => {
-                ("destination_unknown", S::CONFLICT, "Its destination is no longer there")
-            }
-            Code::DestinationDisabled => {
-                ("destination_disabled", S::CONFLICT, "The destination takes no deliveries")
-            }
-            Code::KeyReused => ("key_reused", S::CONFLICT, "The key was used for another body"),
-            Code::TenantFixed => ("tenant_fixed", S::CONFLICT, "A destination's tenant cannot change"),
-            Code::WorkWaiting => ("work_waiting", S::CONFLICT, "Work is waiting for it"),
-            Code::CountChanged => ("count_changed", S::CONFLICT, "Not as many as expected"),
-            Code::BulkRunning => ("bulk_running", S::CONFLICT, "Such a job is running"),
-            Code::TooManyDestinations => {
-                ("too_many_destinations", S::CONFLICT, "No further destination fits")
-            }
-            Code::TooManySecrets => ("too_many_secrets", S::CONFLICT, "No further secret fits"),
-            Code::DestinationHeld => ("destination_held", S::CONFLICT, "The destination is held"),
-            Code::RevisionMismatch => {
-                ("revision_mismatch", S::PRECONDITION_FAILED, "It was changed meanwhile")
-            }
-            Code::Leased => ("leased", S::CONFLICT, "An attempt is in flight"),
-            Code::NotLeased => ("not_leased", S::CONFLICT, "No attempt is in flight"),
-            Code::Terminal => ("terminal", S::CONFLICT, "The delivery has ended"),
-            Code::PayloadErased => ("payload_erased", S::CONFLICT, "The body is no longer there"),
-            Code::QueueFull => ("queue_full", S::SERVICE_UNAVAILABLE, "There is no room now"),
-            Code::DiskLow => ("disk_low", S::INSUFFICIENT_STORAGE, "The disk is nearly full"),
-            Code::Draining => ("draining", S::SERVICE_UNAVAILABLE, "Another server is to take over"),
-            Code::FenceRequired => ("fence_required", S::CONFLICT, "The server was drained"),
-            Code::NotDrained => ("not_drained", S::CONFLICT, "The server is not drained"),
-            Code::StaleExport => ("stale_export", S::CONFLICT, "A newer export was imported before"),
-            Code::Truncated => ("truncated", S::UNPROCESSABLE_ENTITY, "The export is not whole"),
-            Code::ImportRunning => ("import_running", S::CONFLICT, "Another import is running"),
-            Code::ShuttingDown => ("shutting_down", S::SERVICE_UNAVAILABLE, "The server is stopping"),
-            Code::BackupExists => ("backup_exists", S::CONFLICT, "There is a file of this name"),
-            Code::BackupRunning => ("backup_running", S::CONFLICT, "Another backup is running"),
-            Code::BackupHold => ("backup_hold", S::SERVICE_UNAVAILABLE, "Commits are held back"),
-            Code::BackupFailed => ("backup_failed", S::INTERNAL_SERVER_ERROR, "There is no backup"),
-            Code::Damaged => ("damaged", S::INTERNAL_SERVER_ERROR, "What is on disk for it is damaged"),
-            Code::Internal => ("internal", S::INTERNAL_SERVER_ERROR, "The request failed inside the server"),
-        }
-    }
-}
 
 /// One field at fault: a JSON field, a query parameter or a request header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -15,8 +15,9 @@ use redb::backends::FileBackend;
 use redb::{BackendError, Builder, Database, ReadTransaction, ReadableDatabase, StorageBackend};
 
 use super::check::{self, Checked};
-use super::open::{CACHE_BYTES, OpenError, Stamp, from_redb};
+use super::open::{CACHE_BYTES, OpenError, from_redb};
 use super::progress::{Meter, Told};
+use super::stamp::Stamp;
 use super::tables::{Meta, ReadTables};
 use super::{Snapshot, StoreError, tables};
 use crate::model::Name;

@@ -23,6 +23,7 @@ pub mod record;
 mod restore;
 mod rows;
 mod scan;
+mod stamp;
 mod tables;
 mod verify;
 mod write;
@@ -197,7 +198,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`] when it cannot be written.
     pub fn end_run(&self, now: Timestamp) -> Result<(), StoreError> {
-        self.write(Commit::QuickRepair, |file| open::put_run(file, now, true, 0))
+        self.write(Commit::QuickRepair, |file| stamp::put_run(file, now, true, 0))
     }
 
     /// Closes the file cleanly: the next open is instant. A reader that is about to begin is

@@ -651,7 +651,7 @@ fn usage_and_servers_that_are_not_there() {
     let nobody = format!("http://{free}");
     check(&["stats"], &[("DUEHOOK_ADMIN", &nobody)], 1, "is duehook running? start it with: duehook serve");
     check(&["stats", "--json"], &[("DUEHOOK_ADMIN", &nobody)], 1, "\"code\":\"unreachable\"");
-    check(&["stats", "--admin", "unix:/run/x"], &[], 2, "not supported by this version yet");
+    check(&["stats", "--admin", "unix:/run/not-there"], &[], 1, "no answer from unix:/run/not-there");
     check(&["stats", "--admin", "nonsense"], &[], 2, "not a URL");
     check(&[], &[], 2, "Usage");
     check(&["fly"], &[], 2, "fly");
@@ -670,7 +670,7 @@ fn usage_and_servers_that_are_not_there() {
 
 #[test]
 fn every_command_shows_an_example() {
-    let commands: [&[&str]; 32] = [
+    let commands: [&[&str]; 37] = [
         &[],
         &["serve"],
         &["check-config"],
@@ -693,6 +693,11 @@ fn every_command_shows_an_example() {
         &["dest", "disable"],
         &["dest", "hold"],
         &["dest", "release"],
+        &["bulk"],
+        &["bulk", "start"],
+        &["bulk", "ls"],
+        &["bulk", "get"],
+        &["bulk", "stop"],
         &["stats"],
         &["receiver"],
         &["drill"],

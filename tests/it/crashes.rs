@@ -134,7 +134,8 @@ fn the_same_crash_seed_gives_the_same_trace() {
     }
 }
 
-/// Seeds that found something, and what it was. So far all of it was in the tests.
+/// Seeds that found something, each in the world as it was then, and what it was. So far all of it
+/// was in the tests.
 #[test]
 fn crash_seeds_that_once_failed() {
     // A sync that forgets was taken to forget the file's length for ever, which no file system
@@ -225,10 +226,13 @@ fn each_sync_length_and_read_of_a_history_fails() {
     each("EIO read", fails(Op::Read, Failure::Io), &[Restart::Loses]);
 }
 
+/// A fault at the operation of a number.
+type Nth = fn(u64) -> Fault;
+
 /// T03: the same inside the open that follows a power loss.
 #[test]
 fn each_operation_of_a_recovery_fails() {
-    let kinds: [(&str, fn(u64) -> Fault); 5] = [
+    let kinds: [(&str, Nth); 5] = [
         ("stop", |after| Fault::Stop { after }),
         ("EIO write", |after| Fault::Fail { op: Op::Write, after, how: Failure::Io }),
         ("ENOSPC write", |after| Fault::Fail { op: Op::Write, after, how: Failure::NoSpace }),

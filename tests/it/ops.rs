@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use crate::TestServer;
 use crate::api::{Api, until};
 use crate::cli::duehook;
-use crate::storage::{engine, held, parked};
+use crate::storage::{engine as start, held, parked};
 
 const SECRET: &str = "XXXXSECRET";
 
@@ -76,27 +76,31 @@ async fn c192_the_path_of_a_url_is_shown_nowhere() {
     }
     let bad = format!(r#"{{"tenant":"acme","url":"ftp://shop.example/{SECRET}"}}"#);
     shown += &api.admin("PUT", "/v1/destinations/bad", &bad).await.expect(422).to_string();
+    let latest = server.data().with_file_name("backup").join("latest.redb");
+    until("there is a snapshot", async || latest.exists()).await;
     assert_eq!(server.stop().0, Some(0));
     let log = fs::read_to_string(log).unwrap();
-    assert!(shown.contains("no-such-host.invalid") && log.contains("backup"), "they do say something");
+    assert!(shown.contains("no-such-host.invalid"), "what is shown names the host: {shown}");
+    assert!(log.contains("backup"), "the log says what happened: {log}");
     for (where_it_is, text) in [("shown", &shown), ("logged", &log)] {
         let at = text.find(SECRET);
         assert_eq!(at, None, "{where_it_is}: {}", &text[at.unwrap_or(0).saturating_sub(200)..]);
     }
 }
 
-/// A disk whose reads or writes panic once it is told to, on any thread or on all but the engine's.
+/// A disk whose reads and writes panic once it is told to.
 #[derive(Clone, Debug)]
 struct Panicking {
     disk: Arc<InMemoryBackend>,
     armed: Arc<AtomicBool>,
-    engine_too: bool,
+    /// The engine's thread, or every other.
+    engine: bool,
 }
 
 impl Panicking {
     fn work(&self) {
-        let engine = std::thread::current().name() == Some("engine");
-        assert!(!self.armed.load(Ordering::SeqCst) || engine != self.engine_too, "told to panic");
+        let ours = (std::thread::current().name() == Some("engine")) == self.engine;
+        assert!(!(self.armed.load(Ordering::SeqCst) && ours), "told to panic");
     }
 }
 
@@ -125,36 +129,42 @@ impl StorageBackend for Panicking {
     }
 }
 
-/// Runs another test of this program, one that ends its process.
-fn run(test: &str) -> ExitStatus {
+/// Which part is to panic in the process that this is said to.
+const PANICS: &str = "PART_THAT_PANICS";
+
+/// This test again, in a process of its own.
+fn run(part: &str) -> ExitStatus {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--ignored"]).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().unwrap()
+    command.args(["--exact", "ops::c193_a_part_that_dies_takes_the_process_with_it"]).env(PANICS, part);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap()
 }
 
 /// C193: what a server cannot do without ends the process when it dies: the thread of the engine,
 /// and the task that sends. A panic of one request or one send ends no other: `http::server` and
 /// `driver::courier` have those.
-#[test]
-fn c193_a_part_that_dies_takes_the_process_with_it() {
-    for test in ["ops::the_engine_panics", "ops::the_courier_panics"] {
-        let status = run(test);
-        assert_eq!(status.signal(), Some(6), "{test}: {status}");
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c193_a_part_that_dies_takes_the_process_with_it() {
+    if let Some(part) = std::env::var_os(PANICS) {
+        return serve_until(part != "none", part == "engine").await;
     }
-    assert_eq!(run("ops::nobody_panics").code(), Some(0), "it is the panic that ends it");
+    for part in ["engine", "courier"] {
+        let status = run(part);
+        assert_eq!(status.signal(), Some(6), "{part}: {status}");
+    }
+    assert_eq!(run("none").code(), Some(0), "it is the panic that ends it");
 }
 
-async fn serve_until(armed: bool, engine_too: bool) {
+async fn serve_until(armed: bool, engine: bool) {
     let folder = TempDir::new().unwrap();
     let disk = InMemoryBackend::new();
-    let disk = Panicking { disk: Arc::new(disk), armed: Arc::default(), engine_too };
-    let (driver, handle) = engine(disk.clone(), &folder);
+    let disk = Panicking { disk: Arc::new(disk), armed: Arc::default(), engine };
+    let (driver, handle) = start(disk.clone(), &folder);
     held(&handle).await;
     parked(&handle, 300).await;
     driver.stop();
     driver.join();
     // Opened anew, its pages are in no cache.
-    let (mut driver, handle) = engine(disk.clone(), &folder);
+    let (mut driver, handle) = start(disk.clone(), &folder);
     until("it is counted", async || !handle.live().counting).await;
     disk.armed.store(armed, Ordering::SeqCst);
     let release = duehook::engine::command::Command::Release { name: "shop".parse().unwrap() };
@@ -165,24 +175,6 @@ async fn serve_until(armed: bool, engine_too: bool) {
     }
     driver.stop();
     driver.join();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it ends its process: c193 runs it"]
-async fn the_engine_panics() {
-    serve_until(true, false).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it ends its process: c193 runs it"]
-async fn the_courier_panics() {
-    serve_until(true, true).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "c193 runs it"]
-async fn nobody_panics() {
-    serve_until(false, true).await;
 }
 
 /// C195: each is refused with its key, its line and what may stand there, by `serve` as by `check-config`,

@@ -6,9 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Lease, Payload, Source, State};
 use crate::model::destination::StateNote;
-use crate::model::{Certificates, ClientCertificate, LiveSecret, Secret};
+use crate::model::{Certificates, ClientCertificate, LiveSecret, Name, NewBody, Rate, Secret, TenantNo};
 use crate::model::{ClassNo, DeliveryId, DestNo, Destination, DestinationState, Header, HoldScope, Lane};
-use crate::model::{Name, NewBody, Rate, TenantNo};
 use crate::outcome::{AttemptResult, Clamped, Ending, GateMemory, Hold, HoldReason, NextReason};
 use crate::store::check::check;
 use crate::store::open::FORMAT;
@@ -166,14 +165,8 @@ fn destinations() -> Vec<StoredDestination> {
             timeout: Millis(15_000),
             connect_timeout: Millis(5_000),
             headers: vec![Header::new("x-a", "b").unwrap()],
-            secrets: vec![
-                LiveSecret::new(Secret::symmetric(&[9; 24]).unwrap()),
-                LiveSecret { secret: Secret::Ed25519([8; 32]), until: Some(DAY) },
-            ],
-            tls: Some(Certificates {
-                ca: Some("ca".into()),
-                client: Some(ClientCertificate { chain: "chain".into(), key: "key".into() }),
-            }),
+            secrets: secrets(),
+            tls: Some(certificates()),
             allow_cidrs: vec!["10.0.0.0/8".parse().unwrap()],
             hold_scope: HoldScope::Delivery,
         },
@@ -182,6 +175,20 @@ fn destinations() -> Vec<StoredDestination> {
         revision: 6,
     };
     states.into_iter().map(one).collect()
+}
+
+/// One of each kind, the second at its end.
+fn secrets() -> Vec<LiveSecret> {
+    let symmetric = Secret::symmetric(&[7; 32]).unwrap();
+    vec![
+        LiveSecret { secret: symmetric, until: None },
+        LiveSecret { secret: Secret::Ed25519([9; 32]), until: Some(DAY.plus(Millis(86_400_000))) },
+    ]
+}
+
+fn certificates() -> Certificates {
+    let client = ClientCertificate { chain: "a chain".into(), key: "a key".into() };
+    Certificates { ca: Some("an authority".into()), client: Some(client) }
 }
 
 fn gate() -> GateMemory {
@@ -200,7 +207,8 @@ fn gate() -> GateMemory {
     }
 }
 
-/// Writes such a file. The next format keeps one of its own beside this one.
+/// Writes such a file. The next format keeps one of its own beside this one; until the first
+/// release a change of the first one's records means to remove it and let it be written anew.
 fn write(path: &Path) {
     let region = name("eu");
     let Opened { store, .. } = open(path, HOST, &opening(&region), |_| {}).unwrap();
@@ -244,7 +252,10 @@ fn write(path: &Path) {
 /// A copy of it that a server may open: the fixture itself is never changed.
 fn copied(folder: &Path) -> PathBuf {
     let path = folder.join("data.redb");
-    fs::copy(PATH, &path).unwrap();
+    if fs::copy(PATH, &path).is_err() {
+        write(Path::new(PATH));
+        panic!("{PATH} was not there: it was written anew, as this version has it");
+    }
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     path
 }

@@ -5,8 +5,9 @@ use bytes::Bytes;
 use sha2::Digest as _;
 
 use super::{Checks, at, count, digits, flag, needed, number, other_region, short, word};
+use crate::delivery::NO_DIGEST;
 use crate::delivery::{Attempt, Delivery, Payload, Source, State};
-use crate::engine::import::{DeliveryLine, NO_DIGEST};
+use crate::engine::import::DeliveryLine;
 use crate::http::error::{Code, Problem};
 use crate::http::fields::{Fields, read_text};
 use crate::http::ingest::item::{BASE64, headers, is_content_type, labels};

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use sha2::Digest as _;
 
 use super::*;
+use crate::delivery::NO_DIGEST;
 use crate::delivery::{Attempt, Delivery, Payload, Source, State};
 use crate::engine::explain::samples::{T0, delivery, destination, edit, name, waiting};
-use crate::engine::import::NO_DIGEST;
 use crate::http::app::Defaults;
 use crate::http::dto::hand_over as dto;
 use crate::model::{
