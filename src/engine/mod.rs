@@ -323,10 +323,8 @@ impl Core {
 
     /// True when a transaction is worth opening.
     fn has_work(&self, now: Now, batch: &Batch) -> bool {
-        let came_in = !batch.reports.is_empty()
-            || !batch.claims.is_empty()
-            || !batch.commands.is_empty()
-            || !batch.accepts.is_empty();
+        let ordered = !batch.claims.is_empty() || !batch.commands.is_empty();
+        let came_in = ordered || !batch.reports.is_empty() || !batch.accepts.is_empty();
         came_in || self.next_work() <= now.mono
     }
 

@@ -140,16 +140,22 @@ impl ReadTables {
 /// A table that came after the first files of this format were written. Where it is not, it is empty:
 /// the next write makes it, and an older program that does not know it leaves it alone.
 const JOBS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("jobs");
+const AUDIT: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("audit");
 
 /// Makes the tables that came later and are not there.
 pub(super) fn complete(txn: &WriteTransaction) -> Result<(), StoreError> {
     txn.open_table(JOBS)?;
+    txn.open_table(AUDIT)?;
     Ok(())
 }
 
 /// True when [`complete`] would make nothing.
 pub(super) fn is_complete(txn: &ReadTransaction) -> Result<bool, StoreError> {
-    match txn.open_table(JOBS) {
+    Ok(is_there(txn.open_table(JOBS))? && is_there(txn.open_table(AUDIT))?)
+}
+
+fn is_there<T>(opened: Result<T, redb::TableError>) -> Result<bool, StoreError> {
+    match opened {
         Ok(_) => Ok(true),
         Err(redb::TableError::TableDoesNotExist(_)) => Ok(false),
         Err(other) => Err(other.into()),

@@ -672,7 +672,7 @@ fn usage_and_servers_that_are_not_there() {
 
 #[test]
 fn every_command_shows_an_example() {
-    let commands: [&[&str]; 53] = [
+    let commands: [&[&str]; 58] = [
         &[],
         &["serve"],
         &["check-config"],
@@ -695,6 +695,11 @@ fn every_command_shows_an_example() {
         &["dest", "disable"],
         &["dest", "hold"],
         &["dest", "release"],
+        &["bulk"],
+        &["bulk", "start"],
+        &["bulk", "ls"],
+        &["bulk", "get"],
+        &["bulk", "stop"],
         &["stats"],
         &["audit"],
         &["config"],

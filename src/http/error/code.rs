@@ -27,6 +27,8 @@ pub enum Code {
     KeyReused,
     TenantFixed,
     WorkWaiting,
+    CountChanged,
+    BulkRunning,
     TooManyDestinations,
     TooManySecrets,
     DestinationHeld,
@@ -84,6 +86,8 @@ impl Code {
             Code::KeyReused => "key_reused",
             Code::TenantFixed => "tenant_fixed",
             Code::WorkWaiting => "work_waiting",
+            Code::CountChanged => "count_changed",
+            Code::BulkRunning => "bulk_running",
             Code::TooManyDestinations => "too_many_destinations",
             Code::TooManySecrets => "too_many_secrets",
             Code::DestinationHeld => "destination_held",
@@ -135,6 +139,8 @@ impl Code {
             | Code::KeyReused
             | Code::TenantFixed
             | Code::WorkWaiting
+            | Code::CountChanged
+            | Code::BulkRunning
             | Code::TooManyDestinations
             | Code::TooManySecrets
             | Code::DestinationHeld
@@ -183,6 +189,8 @@ impl Code {
             Code::KeyReused => "The key was used for another body",
             Code::TenantFixed => "A destination's tenant cannot change",
             Code::WorkWaiting => "Work is waiting for it",
+            Code::CountChanged => "Not as many as expected",
+            Code::BulkRunning => "Such a job is running",
             Code::TooManyDestinations => "No further destination fits",
             Code::TooManySecrets => "No further secret fits",
             Code::DestinationHeld => "The destination is held",

@@ -167,7 +167,7 @@ fn other_cases() -> Vec<Case> {
         get("/v1/deliveries/dlv_00000000000000000000000000?full=1", 422, "invalid", &["full"]),
         get("/v1/deliveries?idempotency_key=k", 422, "invalid", &["tenant"]),
         get("/v1/deliveries?tenant=acme&idempotency_key=k&colour=1", 422, "invalid", &["colour"]),
-        get("/v1/bulk", 404, "not_found", &[]),
+        get("/v1/nothing", 404, "not_found", &[]),
     ]
 }
 
