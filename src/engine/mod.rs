@@ -38,7 +38,7 @@ use crate::model::{DeliveryId, Name};
 use crate::policy::Policy;
 use crate::schedule::{Schedule, Slot, Survey};
 use crate::store::{Claims, Commit, DeliveryView, Store, StoreError, Writing};
-use crate::time::{Millis, Mono, Now};
+use crate::time::{Millis, Mono, Now, Timestamp};
 
 use accept::Accepting;
 use command::{Batch, Step};
@@ -164,7 +164,20 @@ struct Clock {
     base: Now,
     /// Until then nothing is ended because of its time.
     proven_at: Mono,
+    /// The last time that was proven; the true one is as much later as has passed since.
+    trusted: Now,
     steps: u64,
+}
+
+impl Clock {
+    /// The wall time that is stored: while the clock has to prove itself, what it would be without
+    /// its leap, so that a restart does not take the leap for time that has passed.
+    fn tick(&self, now: Now) -> Timestamp {
+        if now.mono >= self.proven_at {
+            return now.wall;
+        }
+        self.trusted.wall.plus(now.mono.since(self.trusted.mono))
+    }
 }
 
 /// One step at work.
@@ -311,7 +324,7 @@ impl Core {
         work.write_gates()?;
         let out = work.out;
         if file.has_written() || heartbeat {
-            file.tick(number, now.wall)?;
+            file.tick(number, self.clock.tick(now))?;
         }
         Ok((out, file.has_written()))
     }
@@ -365,6 +378,9 @@ impl Core {
             self.schedule.clock_stepped(ahead, now);
         }
         if ahead > CLOCK_STEP {
+            if self.is_clock_proven(now) {
+                self.clock.trusted = self.clock.last;
+            }
             self.clock.proven_at = now.mono.plus(CLOCK_PROOF);
         }
         self.clock.last = now;

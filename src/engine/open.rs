@@ -42,7 +42,7 @@ impl Engine {
             classes::number(file, &mut inventory.classes, &limits.classes)?;
             let mut core = core(file, inventory, limits, region, seed, run, now)?;
             core.recover(file, now)?;
-            file.tick(core.step, now.wall)?;
+            file.tick(core.step, core.clock.tick(now))?;
             Ok(core)
         });
         match opened {
@@ -94,6 +94,7 @@ fn core(
     })?;
     let leap = run.step > 0 && now.wall.since(run.tick) > CLOCK_STEP;
     let proven_at = if leap { now.mono.plus(CLOCK_PROOF) } else { Mono(0) };
+    let trusted = if leap { Now { wall: run.tick, mono: now.mono } } else { now };
     let tally = Tally::new(&directory.windows(), inventory.quarantined, now);
     Ok(Core {
         limits,
@@ -115,7 +116,7 @@ fn core(
         last_commit: now.mono,
         last_publish: None,
         unpublished: true,
-        clock: Clock { last: now, base: now, proven_at, steps: 0 },
+        clock: Clock { last: now, base: now, proven_at, trusted, steps: 0 },
         claims: run.claims,
         fence: run.fence,
     })

@@ -46,3 +46,37 @@ fn a_clock_that_stands_is_believed() {
     scene.run_to(18 * MINUTE);
     assert_eq!(scene.ending(id), Some(Ending::Expired));
 }
+
+/// Deaths do not prove a clock: after each the quarter of an hour begins anew, and what the clock
+/// is compared with is not what it said while it was wrong.
+#[test]
+fn a_death_does_not_prove_a_clock() {
+    let mut scene = Scene::new(Setting::default(), |_| soon(429, Some("3600")));
+    let id = scene.deliver(0);
+    scene.run_to(MINUTE);
+    scene.wall_ahead = 100 * HOUR;
+    for minute in [5, 10, 15, 20] {
+        scene.run_to(minute * MINUTE);
+        scene.restart(SECOND);
+    }
+    scene.run_to(34 * MINUTE);
+    assert_eq!(scene.ending(id), None);
+    scene.run_to(38 * MINUTE);
+    assert_eq!(scene.ending(id), Some(Ending::Expired));
+}
+
+/// A clock that was put right again needs no proof after the next death.
+#[test]
+fn a_clock_that_was_put_right_is_believed_after_a_death() {
+    let mut scene = Scene::new(Setting::default(), |_| soon(429, Some("3600")));
+    let id =
+        scene.post(0, |new| new.max_age = Some(Millis(10 * MINUTE))).expect("taken").delivery.delivery.id;
+    scene.run_to(MINUTE);
+    scene.wall_ahead = 100 * HOUR;
+    scene.run_to(3 * MINUTE);
+    scene.wall_ahead = 0;
+    scene.run_to(4 * MINUTE);
+    scene.restart(SECOND);
+    scene.run_to(12 * MINUTE);
+    assert_eq!(scene.ending(id), Some(Ending::Expired));
+}
