@@ -52,8 +52,6 @@ pub enum Code {
     BackupFailed,
     BackupHold,
     Damaged,
-    CountChanged,
-    BulkRunning,
     Internal,
 }
 
@@ -111,8 +109,6 @@ impl Code {
             Code::BackupHold => "backup_hold",
             Code::BackupFailed => "backup_failed",
             Code::Damaged => "damaged",
-            Code::CountChanged => "count_changed",
-            Code::BulkRunning => "bulk_running",
             Code::Internal => "internal",
         }
     }
@@ -153,9 +149,7 @@ impl Code {
             | Code::StaleExport
             | Code::ImportRunning
             | Code::BackupExists
-            | Code::BackupRunning
-            | Code::CountChanged
-            | Code::BulkRunning => S::CONFLICT,
+            | Code::BackupRunning => S::CONFLICT,
             Code::RevisionMismatch => S::PRECONDITION_FAILED,
             Code::QueueFull | Code::Draining | Code::ShuttingDown | Code::BackupHold => {
                 S::SERVICE_UNAVAILABLE
@@ -214,8 +208,6 @@ impl Code {
             Code::BackupHold => "Commits are held back",
             Code::BackupFailed => "There is no backup",
             Code::Damaged => "What is on disk for it is damaged",
-            Code::CountChanged => "Not as many as expected",
-            Code::BulkRunning => "Such a job is running",
             Code::Internal => "The request failed inside the server",
         }
     }
