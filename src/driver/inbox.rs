@@ -31,6 +31,8 @@ const STEP_INGEST: usize = 1_024;
 const STEP_INGEST_BYTES: usize = 8 << 20;
 
 pub(super) type Accepts = Vec<Result<Accepted, Rejected>>;
+/// What came of a command.
+pub(super) type Carried = Result<Done, CommandError>;
 /// What came of an order to the whole server.
 pub(super) type SetClaims = Result<ClaimsSet, FenceRequired>;
 
@@ -97,7 +99,7 @@ pub(super) struct Inbox {
 #[derive(Default)]
 struct Queues {
     reports: Vec<Report>,
-    commands: VecDeque<(Order<Command>, ReplyTo<Result<Done, CommandError>>)>,
+    commands: VecDeque<(Order<Command>, ReplyTo<Carried>)>,
     queries: VecDeque<(Query, ReplyTo<Answer>)>,
     claims: Vec<(Order<ClaimsOrder>, ReplyTo<SetClaims>)>,
     ingest: VecDeque<(AcceptBatch, ReplyTo<Accepts>)>,

@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 use crate::model::TenantNo;
 use crate::time::{Millis, Mono};
 
-const MICROS: u64 = 1_000_000;
+/// Of a second: finer than any rate there can be.
+const NANOS: u64 = 1_000_000_000;
+/// Of a millisecond.
+const MILLI: u64 = 1_000_000;
 
 /// What tenants have waiting, and what they have brought lately.
 #[derive(Debug, Default)]
@@ -48,13 +51,13 @@ impl Quotas {
             self.whole_at.remove(&tenant);
             return Ok(());
         }
-        let each = MICROS.div_ceil(u64::from(per_second));
-        let now = now.0.saturating_mul(1_000);
+        let each = NANOS.div_ceil(u64::from(per_second));
+        let now = now.0.saturating_mul(MILLI);
         let whole_at = self.whole_at.entry(tenant).or_insert(now);
         let next = (*whole_at).max(now) + each;
         let room = now + each * u64::from(per_second);
         if next > room {
-            return Err(Millis((next - room).div_ceil(1_000)));
+            return Err(Millis((next - room).div_ceil(MILLI)));
         }
         *whole_at = next;
         Ok(())

@@ -55,7 +55,10 @@ pub(super) fn tenants(layers: &mut Layers) -> Result<(TenantWeights, TenantQuota
     let (mut weights, mut quotas) = (BTreeMap::new(), BTreeMap::new());
     for (text, origin) in tables.into_iter().filter(|(text, _)| text != ALL_TENANTS) {
         let name = named_table("tenant", &text, origin)?;
-        quotas.insert(name.clone(), read_quota(layers, &text, quota)?);
+        let own = read_quota(layers, &text, quota)?;
+        if own != quota {
+            quotas.insert(name.clone(), own);
+        }
         weights.insert(name, layers.take(&["tenant", &text, "weight"], default, weight)?);
     }
     Ok((TenantWeights { default, named: weights }, TenantQuotas { default: quota, named: quotas }))

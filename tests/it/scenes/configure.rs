@@ -34,7 +34,9 @@ fn fewer_slots_and_more_of_them_while_requests_are_out() {
     let setting = || Setting { destinations: 20, concurrency: 1_000, slots: 100, ..Setting::default() };
     let mut scene = Scene::new(setting(), forever);
     for _ in 0..20 {
-        (0..20).for_each(|place| _ = scene.deliver(place));
+        for place in 0..20 {
+            scene.deliver(place);
+        }
     }
     scene.run_to(SECOND);
     let before = scene.out();
