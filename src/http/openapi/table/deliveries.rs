@@ -16,7 +16,7 @@ const TAKEN: &[Answer] = &[
 const RAW: &[(&str, Shape)] =
     &[("application/octet-stream", requests::anything), ("application/json", requests::anything)];
 const BATCH: &[(&str, Shape)] =
-    &[("application/x-ndjson", requests::octets), ("application/json", requests::batch)];
+    &[("application/x-ndjson", requests::anything), ("application/json", requests::batch)];
 
 /// In the order of API.md.
 pub(super) const OPERATIONS: &[Operation] = &[
