@@ -147,6 +147,8 @@ impl List<'_> {
         self.put(&["send", "timeout"], length(it.timeout));
         self.put(&["send", "connect_timeout"], length(it.connect_timeout));
         self.put(&["send", "destination_concurrency"], it.destination_concurrency);
+        let proxy = it.proxy.as_ref().map(ToString::to_string);
+        self.put(&["send", "proxy"], proxy.unwrap_or_default());
         let ca_file = it.ca_file.as_ref().map(|path| path.display().to_string());
         self.put(&["send", "ca_file"], ca_file.unwrap_or_default());
         self.put(&["send", "keep_response_excerpt"], it.keep_response_excerpt);
@@ -154,6 +156,9 @@ impl List<'_> {
         self.put(&["send", "ports"], it.ports.clone());
         let cidrs: Vec<String> = it.allow_cidrs.iter().map(ToString::to_string).collect();
         self.put(&["send", "allow_cidrs"], cidrs);
+        let prefixes: Vec<String> = settings.payload_refs.allow.iter().map(ToString::to_string).collect();
+        self.put(&["payload_refs", "allow"], prefixes);
+        self.put(&["payload_refs", "timeout"], length(settings.payload_refs.timeout));
     }
 
     fn policy(&mut self, name: &str, it: &Policy) {

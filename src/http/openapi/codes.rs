@@ -3,7 +3,7 @@
 use crate::http::error::Code;
 
 /// All of them, in the order in which [`Code`] has them.
-pub const ALL: [Code; 44] = [
+pub const ALL: [Code; 47] = [
     Code::Malformed,
     Code::Invalid,
     Code::WrongRegion,
@@ -25,6 +25,8 @@ pub const ALL: [Code; 44] = [
     Code::KeyReused,
     Code::TenantFixed,
     Code::WorkWaiting,
+    Code::CountChanged,
+    Code::BulkRunning,
     Code::TooManyDestinations,
     Code::TooManySecrets,
     Code::DestinationHeld,
@@ -35,6 +37,7 @@ pub const ALL: [Code; 44] = [
     Code::PayloadErased,
     Code::QueueFull,
     Code::DiskLow,
+    Code::TenantQuota,
     Code::Draining,
     Code::ShuttingDown,
     Code::FenceRequired,
