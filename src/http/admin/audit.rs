@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::Uri;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::http::admin::deliveries::limit;
 use crate::http::app::{Answered, App, ok};
 use crate::http::dto::{List, Text};
+use crate::http::openapi::words;
 use crate::http::query::{Query, word};
 use crate::model::{Action, AuditEntry, AuditKey};
 use crate::store::{AuditFilter, Between};
@@ -17,10 +19,13 @@ use crate::time::Timestamp;
 /// Bytes of a name that is asked for: who and what have at most 70.
 const MAX_NAME: usize = 100;
 
-#[derive(Serialize)]
-struct EntryObject<'a> {
+/// An entry of the log.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AuditEntry")]
+pub(in crate::http) struct EntryObject<'a> {
     at: Text<Timestamp>,
     by: &'a str,
+    #[schemars(schema_with = "words::action")]
     action: &'static str,
     /// The name of a destination, the id of a delivery or of a job; null: the whole server.
     object: Option<&'a str>,

@@ -16,7 +16,7 @@ use crate::http::admin::{command_body, no_body};
 use crate::http::app::{Answered, App, Id, answer, ok, with};
 use crate::http::auth::{Caller, tenant_not_allowed};
 use crate::http::dto::List;
-use crate::http::dto::job::{JobObject, job_location};
+use crate::http::dto::job::{CountObject, JobObject, job_location};
 use crate::http::error::{Code, Problem};
 use crate::http::fields::{Fields, cut, read_text};
 use crate::http::query::{self, Query, word};
@@ -28,7 +28,7 @@ const COUNT_PATIENCE: Duration = Duration::from_secs(10);
 /// Deliveries that one read finds at most when it only counts.
 const COUNT_IDS: usize = usize::MAX;
 /// The fastest pace that is one: nothing here does more.
-const MAX_RATE: u64 = 100_000;
+pub(in crate::http) const MAX_RATE: u64 = 100_000;
 
 /// What is ordered.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub async fn start(State(app): State<Arc<App>>, caller: Caller, request: Request
         let Ok(counted) = counted else { return begin(&app, &caller, ordered).await };
         let counted = counted?;
         expected(&ordered, counted)?;
-        return Ok(ok(&serde_json::json!({ "count": counted })));
+        return Ok(ok(&CountObject { count: counted }));
     }
     if ordered.expected_count.is_some() {
         expected(&ordered, count(&app, search).await?)?;

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use axum::extract::{Request, State};
 use axum::http::Uri;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -111,8 +112,10 @@ fn put(table: &mut Map<String, Value>, key: &[String], value: Value) {
     }
 }
 
-#[derive(Serialize)]
-struct ReloadedObject {
+/// What a reload came to.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Reloaded")]
+pub(in crate::http) struct ReloadedObject {
     /// The names of the settings that are others now.
     changed: Vec<String>,
     config: Value,

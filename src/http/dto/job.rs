@@ -2,19 +2,36 @@
 
 use std::collections::BTreeMap;
 
+use schemars::{JsonSchema, Schema, json_schema};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::http::dto::{Text, time};
+use crate::http::dto::{Looks, Text, time};
+use crate::http::openapi::{patterns, words};
 use crate::model::{JobId, Name};
 use crate::outcome::{AttemptResult, Ending};
 use crate::store::{Between, Filter, Job, Shown};
 use crate::time::Timestamp;
 
+/// How many deliveries a dry run found.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Count")]
+pub struct CountObject {
+    pub count: u64,
+}
+
+impl Looks for JobId {
+    fn looks() -> Schema {
+        json_schema!({"type": "string", "pattern": patterns::JOB_ID})
+    }
+}
+
 /// A bulk job.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Job")]
 pub struct JobObject<'a> {
     id: Text<JobId>,
+    #[schemars(schema_with = "words::bulk_action")]
     action: &'static str,
     filter: BTreeMap<&'static str, Value>,
     /// The destination that is deleted once its work is cancelled.
@@ -22,6 +39,7 @@ pub struct JobObject<'a> {
     removes: Option<&'a str>,
     dry_run: bool,
     rate_per_second: Option<u32>,
+    #[schemars(schema_with = "words::job_state")]
     state: &'static str,
     matched: u64,
     changed: u64,

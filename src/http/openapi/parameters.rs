@@ -25,6 +25,10 @@ fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "format": "date-time"})
 }
 
+fn who(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "minLength": 1, "maxLength": 100})
+}
+
 fn text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string"})
 }
@@ -133,6 +137,24 @@ pub const DESTINATION_RANKING: &[Parameter] = &[
     Parameter::new("cursor", "The place in the ranking to go on from.", place),
 ];
 
+/// A page of jobs.
+pub const JOBS: &[Parameter] = &[LIMIT, CURSOR];
+
+/// What becomes of the work of a destination that is removed.
+pub const REMOVAL: &[Parameter] =
+    &[Parameter::new("waiting", "cancel: what waits is cancelled first, by a job.", words::waiting)];
+
+/// The filter of the audit log.
+pub const AUDIT: &[Parameter] = &[
+    Parameter::list("by", "By these: operator, uid:N, token:ID.", who),
+    Parameter::list("action", "These actions.", words::action),
+    Parameter::list("object", "On these destinations, deliveries or jobs.", who),
+    Parameter::new("after", "Later than this.", time),
+    Parameter::new("before", "Before this.", time),
+    LIMIT,
+    CURSOR,
+];
+
 /// How an import is done.
 pub const IMPORT: &[Parameter] = &[
     Parameter::new("dry_run", "Say what would be done, and change nothing.", flag),
@@ -164,6 +186,9 @@ pub fn of_path(path: &str, variable: &str) -> Schema {
     match (path, variable) {
         (path, "id") if path.starts_with("/v1/deliveries/") => {
             json_schema!({"type": "string", "pattern": patterns::DELIVERY_ID})
+        }
+        (path, "id") if path.starts_with("/v1/bulk/") => {
+            json_schema!({"type": "string", "pattern": patterns::JOB_ID})
         }
         (_, _) => json_schema!({"type": "string", "pattern": patterns::NAME}),
     }

@@ -4,6 +4,8 @@
 pub const NAME: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$";
 /// A delivery's id: 128 bits in Crockford's digits.
 pub const DELIVERY_ID: &str = "^dlv_[0-7][0-9A-HJKMNP-TV-Z]{25}$";
+/// A bulk job's id, likewise.
+pub const JOB_ID: &str = "^job_[0-7][0-9A-HJKMNP-TV-Z]{25}$";
 /// A key: visible ASCII without `"` and `\`.
 pub const KEY: &str = r"^[!#-\[\]-~]{1,255}$";
 /// The same as a header, where it may stand in quotes.

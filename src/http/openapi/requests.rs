@@ -5,8 +5,9 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::patterns;
-use crate::http::admin::{backup, claims};
+use crate::http::admin::{backup, bulk, claims};
 use crate::http::ingest::batch::MAX_ITEMS;
+use crate::model::BulkAction;
 use crate::model::destination::{
     BURST_MAX, CONCURRENCY_MAX, CONNECT_TIMEOUT_RANGE, MAX_CIDRS, MAX_REASON, MAX_URL, RATE_MAX,
     TIMEOUT_RANGE,
@@ -207,6 +208,21 @@ pub fn start(_: &mut SchemaGenerator) -> Schema {
 /// How long a drain waits.
 pub fn drain(_: &mut SchemaGenerator) -> Schema {
     object(json!({"wait_ms": number(0, claims::DRAIN_WAIT_MAX.0)}))
+}
+
+/// A bulk job: the filter is in the words of the list of deliveries.
+pub fn bulk(_: &mut SchemaGenerator) -> Schema {
+    let one = json!({"type": ["string", "integer", "null", "array"]});
+    let filter = json!({"type": "object", "minProperties": 1, "additionalProperties": one});
+    let mut schema = object(json!({
+        "action": {"type": "string", "enum": BulkAction::ALL.map(BulkAction::as_str)},
+        "filter": filter,
+        "dry_run": {"type": ["boolean", "null"]},
+        "expected_count": {"type": ["integer", "null"], "minimum": 0},
+        "rate_per_second": {"type": ["integer", "null"], "minimum": 1, "maximum": bulk::MAX_RATE},
+    }));
+    schema.insert("required".into(), json!(["action", "filter"]));
+    schema
 }
 
 /// Where a backup is to be written.

@@ -2,10 +2,11 @@
 
 mod deliveries;
 mod destinations;
+mod jobs;
 mod server;
 
 use super::operation::Operation;
 
 /// All of them, by subject.
-pub const OPERATIONS: [&[Operation]; 3] =
-    [deliveries::OPERATIONS, destinations::OPERATIONS, server::OPERATIONS];
+pub const OPERATIONS: [&[Operation]; 4] =
+    [deliveries::OPERATIONS, destinations::OPERATIONS, jobs::OPERATIONS, server::OPERATIONS];

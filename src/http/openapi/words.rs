@@ -4,7 +4,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use crate::http::admin::{deliveries, destinations};
-use crate::model::DestinationState;
+use crate::model::{Action, BulkAction, DestinationState, JobState};
 use crate::outcome::{AttemptResult, Ending, HoldReason, NextReason};
 use crate::store::Shown;
 
@@ -32,7 +32,7 @@ words! {
     /// Whether a request left.
     sent = ["no", "maybe", "yes"];
     /// Where a body is.
-    payload_kind = ["inline", "reference"];
+    payload_kind = ["inline", "ref"];
     /// How a `Retry-After` was written.
     retry_after_kind = ["seconds", "date", "invalid", "absent"];
     /// What an explanation comes to.
@@ -50,6 +50,14 @@ words! {
     breaker = ["closed", "open", "half_open"];
     /// Why a destination is held.
     some_hold_reason = HoldReason::ALL.map(HoldReason::as_str);
+    /// What a bulk job does.
+    bulk_action = BulkAction::ALL.map(BulkAction::as_str);
+    /// How a bulk job stands.
+    job_state = JobState::ALL.map(JobState::as_str);
+    /// What can be done with the work of a destination that is removed.
+    waiting = ["cancel"];
+    /// What can stand in the audit log.
+    action = Action::ALL.map(Action::as_str);
     /// The first line of an export.
     header_line = ["header"];
     /// A destination's line of an export.

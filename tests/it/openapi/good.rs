@@ -103,10 +103,31 @@ async fn deliveries(tour: &mut Tour) {
     tour.ask("POST", &format!("/v1/deliveries/{waiting}/cancel"), "", 200).await;
 }
 
+async fn jobs(tour: &mut Tour) {
+    let all = json!({"action": "cancel", "filter": {"destination": "shop", "state": ["ready", "delayed"]}});
+    let dry = json!({"action": "retry", "filter": {"outcome": "cancelled"}, "dry_run": true});
+    tour.ask("POST", "/v1/bulk", &dry, 200).await;
+    let job = tour.ask("POST", "/v1/bulk", &all, 202).await;
+    let job = format!("/v1/bulk/{}", job["id"].as_str().unwrap());
+    tour.ask("GET", &job, "", 200).await;
+    tour.ask("GET", "/v1/bulk?limit=5", "", 200).await;
+    tour.ask("DELETE", &job, "", 200).await;
+    let body = json!({"tenant": "acme", "url": "https://gone.example.com/"});
+    tour.ask("PUT", "/v1/destinations/gone", &body, 201).await;
+    tour.ask("POST", "/v1/destinations/gone/pause", "", 200).await;
+    tour.ask("POST", "/v1/send/gone", "{}", 202).await;
+    tour.ask("DELETE", "/v1/destinations/gone?waiting=cancel", "", 202).await;
+}
+
 async fn whole_server(tour: &mut Tour) {
     for path in ["/v1/stats", "/v1/stats/tenants", "/v1/stats/destinations", "/metrics"] {
         tour.ask("GET", path, "", 200).await;
     }
+    jobs(tour).await;
+    for path in ["/v1/config", "/v1/audit?action=destination.create&limit=2"] {
+        tour.ask("GET", path, "", 200).await;
+    }
+    tour.ask("POST", "/v1/config/reload", "", 200).await;
     tour.ask("POST", "/v1/claims/stop", "", 200).await;
     tour.ask("POST", "/v1/claims/start", "", 200).await;
     let copy = tour.server.data().with_file_name("copy.redb");

@@ -4,6 +4,7 @@ use crate::http::admin::keys::RotatedObject;
 use crate::http::dto::List;
 use crate::http::dto::delivery::AttemptObject;
 use crate::http::dto::destination::DestinationObject;
+use crate::http::dto::job::JobObject;
 use crate::http::error::Code;
 use crate::http::openapi::operation::{Answer, Body, Operation, Shape, of};
 use crate::http::openapi::{parameters, requests};
@@ -63,14 +64,23 @@ pub(super) const OPERATIONS: &[Operation] = &[
         )
     },
     Operation {
+        query: parameters::REMOVAL,
         headers: parameters::IF_MATCH,
-        codes: &[Code::NotFound, Code::WorkWaiting, Code::RevisionMismatch],
+        codes: &[Code::NotFound, Code::WorkWaiting, Code::RevisionMismatch, Code::BulkRunning],
         ..Operation::new(
             "DELETE",
             "/v1/destinations/{id}",
             "deleteDestination",
             "Remove it",
-            &[Answer::none("It is gone.")],
+            &[
+                Answer::none("It is gone."),
+                Answer::json(
+                    202,
+                    "The job that cancels its work and then removes it.",
+                    of::<JobObject<'static>>,
+                )
+                .with(&["Location"]),
+            ],
         )
     },
     Operation {
