@@ -71,7 +71,7 @@ impl Reloader {
         let new = &loaded.settings;
         needs_restart(&self.loaded.settings, new)?;
         serve::check_slots(new.send.slots, self.descriptors).map_err(|error| fault("send.slots", &error))?;
-        let sender = outward::sender(new).map_err(|error| fault("send", &ServeError::Config(error)))?;
+        let sender = outward::sender(new).map_err(sender_fault)?;
         let doors = doors(new)?;
         let changed = differences(&self.loaded.shown, &loaded.shown);
         self.order(by, new, &changed).await?;
@@ -151,6 +151,12 @@ fn refused(error: ConfigError) -> Problem {
 
 fn fault(field: &str, error: &ServeError) -> Problem {
     Problem::field(field.to_owned(), error.to_string())
+}
+
+/// The key at fault stands before the first space of what is said.
+fn sender_fault(said: String) -> Problem {
+    let key = said.split(' ').next().filter(|word| word.starts_with("send.")).unwrap_or("send").to_owned();
+    Problem::field(key, said)
 }
 
 fn internal() -> Problem {
