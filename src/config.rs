@@ -1,8 +1,8 @@
 //! Settings, resolved once: flag over environment over file over default.
 //!
 //! Nothing else in the program reads ours in the environment, and nothing here opens a socket or the
-//! data file. A key that is unknown, or that this version does not act on, is refused by name:
-//! a setting that is silently ignored is worse than a server that does not start.
+//! data file. A key that is unknown is refused by name: a setting that is silently ignored is worse
+//! than a server that does not start.
 
 mod access;
 mod error;
@@ -179,8 +179,7 @@ pub fn environment() -> Environment {
 /// Resolves every setting.
 ///
 /// # Errors
-/// The first key that cannot be read, is unknown, is not supported by this version or has a
-/// value that is not allowed.
+/// The first key that cannot be read, is unknown, or has a value that is not allowed.
 pub fn load(sources: &Sources) -> Result<Settings, ConfigError> {
     loaded(sources).map(|loaded| loaded.settings)
 }

@@ -15,7 +15,12 @@ const MAX_PAYLOAD: usize = 64;
 pub fn target(bytes: &[u8]) {
     let region = "eu".parse().unwrap();
     let references = ["s3://bucket/".parse().expect("a prefix")];
-    let checks = Checks { region: &region, max_payload: MAX_PAYLOAD, references: &references, now: Timestamp(1_800_000_000_000) };
+    let checks = Checks {
+        region: &region,
+        max_payload: MAX_PAYLOAD,
+        references: &references,
+        now: Timestamp(1_800_000_000_000),
+    };
     let body = Bytes::copy_from_slice(bytes);
     hold(&item::read(&body, &body, None, &checks));
     for kind in [Json::Text, Json::Lines] {

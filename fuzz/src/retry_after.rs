@@ -34,6 +34,7 @@ fn standing() -> Standing {
         max_failures: 0,
         expires_at,
         cancelling: false,
+        erased: false,
         refusals: 1,
     }
 }

@@ -180,9 +180,6 @@ impl Client {
 
 fn address(text: &str) -> Result<Url, Fault> {
     let usage = |why: &str| Fault::Usage(format!("--admin {text}: {why}"));
-    if text.starts_with("unix:") {
-        return Err(usage("unix: is not supported by this version yet"));
-    }
     let url = Url::parse(text).map_err(|_| usage("not a URL such as http://127.0.0.1:8461"))?;
     let good = matches!(url.scheme(), "http" | "https") && url.has_host();
     if good { Ok(url) } else { Err(usage("not a URL such as http://127.0.0.1:8461")) }

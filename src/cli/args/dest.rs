@@ -90,7 +90,7 @@ pub(in crate::cli) struct Hold {
     /// How long it lasts
     #[arg(long = "for", id = "for_", value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub length: Option<Duration>,
-    /// Why; this version checks it but does not keep it
+    /// Why; it is kept in the audit log
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
 }
