@@ -26,7 +26,7 @@ fn time(_: &mut SchemaGenerator) -> Schema {
 }
 
 fn who(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "minLength": 1, "maxLength": 100})
+    json_schema!({"type": "string", "pattern": "^[A-Za-z0-9:._-]{1,100}$"})
 }
 
 fn text(_: &mut SchemaGenerator) -> Schema {
@@ -97,9 +97,8 @@ pub const BY_KEY: &[Parameter] = &[
     Parameter::new("destination", "Only this one; otherwise one entry a destination.", name),
 ];
 
-/// The filter of a list of deliveries.
-pub const DELIVERIES: &[Parameter] = &[
-    Parameter::new("idempotency_key", "The look-up of a key: tenant is needed too, destination may be.", key),
+/// What deliveries are filtered by, in a list and in a bulk job.
+pub const FILTER: [Parameter; 14] = [
     Parameter::list("state", "In one of these states.", words::delivery_state),
     Parameter::list("outcome", "That ended so.", outcome),
     TENANTS,
@@ -114,10 +113,26 @@ pub const DELIVERIES: &[Parameter] = &[
     Parameter::new("due_before", "Due before this.", time),
     Parameter::new("finished_after", "Ended later than this.", time),
     Parameter::new("finished_before", "Ended before this.", time),
+];
+
+/// What a list of deliveries is asked for besides.
+const BESIDES: [Parameter; 4] = [
+    Parameter::new("idempotency_key", "The look-up of a key: tenant is needed too, destination may be.", key),
     Parameter::new("order", "-created unless set; finished with a kept cursor is the feed of ends.", order),
     LIMIT,
     CURSOR,
 ];
+
+/// All that a list of deliveries can be asked for.
+pub const DELIVERIES: &[Parameter] = &{
+    let mut all = [FILTER[0]; 18];
+    let mut n = 0;
+    while n < all.len() {
+        all[n] = if n < FILTER.len() { FILTER[n] } else { BESIDES[n - FILTER.len()] };
+        n += 1;
+    }
+    all
+};
 
 /// The filter of a list of destinations.
 pub const DESTINATIONS: &[Parameter] =

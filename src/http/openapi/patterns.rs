@@ -25,7 +25,7 @@ pub const URL: &str = "^https?://";
 /// The absolute path of a file.
 pub const PATH: &str = "^/(.*/)?[^/]+$";
 /// A label and its value.
-pub const LABEL: &str = "^[^:]*:";
+pub const LABEL: &str = "^[!-9;-~]{1,64}:[ -~]{0,256}$";
 /// A network such as 10.0.0.0/8.
 pub const CIDR: &str = "^[0-9A-Fa-f.:]+/[0-9]{1,3}$";
 

@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use super::patterns;
 use crate::http::admin::{backup, bulk, claims};
 use crate::http::ingest::batch::MAX_ITEMS;
+use crate::http::openapi::operation::Parameter;
+use crate::http::openapi::parameters;
+use crate::http::query::MAX_VALUES;
 use crate::model::BulkAction;
 use crate::model::destination::{
     BURST_MAX, CONCURRENCY_MAX, CONNECT_TIMEOUT_RANGE, MAX_CIDRS, MAX_REASON, MAX_URL, RATE_MAX,
@@ -211,18 +214,30 @@ pub fn drain(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// A bulk job: the filter is in the words of the list of deliveries.
-pub fn bulk(_: &mut SchemaGenerator) -> Schema {
-    let one = json!({"type": ["string", "integer", "null", "array"]});
-    let filter = json!({"type": "object", "minProperties": 1, "additionalProperties": one});
+pub fn bulk(generator: &mut SchemaGenerator) -> Schema {
+    let fields: serde_json::Map<String, Value> =
+        parameters::FILTER.iter().map(|one| (one.name.to_owned(), filter_field(generator, one))).collect();
+    let filter = json!({
+        "type": "object", "minProperties": 1, "additionalProperties": false, "properties": fields,
+    });
     let mut schema = object(json!({
         "action": {"type": "string", "enum": BulkAction::ALL.map(BulkAction::as_str)},
         "filter": filter,
-        "dry_run": {"type": ["boolean", "null"]},
-        "expected_count": {"type": ["integer", "null"], "minimum": 0},
-        "rate_per_second": {"type": ["integer", "null"], "minimum": 1, "maximum": bulk::MAX_RATE},
+        "dry_run": {"type": "boolean"},
+        "expected_count": {"type": "integer", "minimum": 0},
+        "rate_per_second": number(1, bulk::MAX_RATE),
     }));
     schema.insert("required".into(), json!(["action", "filter"]));
     schema
+}
+
+/// A value, or a list of them where there may be several.
+fn filter_field(generator: &mut SchemaGenerator, of: &Parameter) -> Value {
+    let one = (of.shape)(generator);
+    if of.list {
+        return json!({"anyOf": [one, {"type": "array", "minItems": 1, "maxItems": MAX_VALUES, "items": one}]});
+    }
+    json!(one)
 }
 
 /// Where a backup is to be written.
