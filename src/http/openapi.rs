@@ -1,4 +1,4 @@
-//! The document of the API, OpenAPI 3.1: written from the [table](table) of operations and from the
+//! The document of the API, OpenAPI 3.1: written from the [table] of operations and from the
 //! structs that are answered, so that it says what the code does.
 //!
 //! A test holds the table against the routers, and every answer of the integration tests against
