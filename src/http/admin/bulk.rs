@@ -27,6 +27,8 @@ use crate::store::{Filter, Job};
 const COUNT_PATIENCE: Duration = Duration::from_secs(10);
 /// Deliveries that one read finds at most when it only counts.
 const COUNT_IDS: usize = usize::MAX;
+/// What is wrong with null and an empty list.
+const NOTHING: &str = "names nothing: leave it out, or name something";
 /// The fastest pace that is one: nothing here does more.
 pub(in crate::http) const MAX_RATE: u64 = 100_000;
 
@@ -223,8 +225,7 @@ fn read_filter(fields: &mut Fields<'_>) -> Option<Filter> {
     let (mut pairs, mut unread) = (Vec::new(), false);
     for (name, value) in given {
         match value_text(value) {
-            Ok(Some(text)) => pairs.push((name.into_owned(), text)),
-            Ok(None) => {}
+            Ok(text) => pairs.push((name.into_owned(), text)),
             Err(detail) => {
                 unread = true;
                 fields.fault(format!("filter.{}", cut(&name)), detail);
@@ -252,18 +253,19 @@ fn read_filter(fields: &mut Fields<'_>) -> Option<Filter> {
     }
 }
 
-/// A value of the filter as it would stand in a query; null is as if it were absent.
-fn value_text(value: &RawValue) -> Result<Option<String>, &'static str> {
+/// A value of the filter as it would stand in a query. Null and an empty list are refused: a script
+/// that found nothing would otherwise change everything.
+fn value_text(value: &RawValue) -> Result<String, &'static str> {
     const WRONG: &str = "must be a string, a number or a list of them";
     let text = value.get();
     if text == "null" {
-        return Ok(None);
+        return Err(NOTHING);
     }
     if let Some(text) = read_text(value) {
-        return Ok(Some(text.into_owned()));
+        return Ok(text.into_owned());
     }
     if text.parse::<u64>().is_ok() {
-        return Ok(Some(text.to_owned()));
+        return Ok(text.to_owned());
     }
     let parts: Vec<&RawValue> = serde_json::from_str(text).map_err(|_| WRONG)?;
     let part = |part: &&RawValue| match read_text(part) {
@@ -272,8 +274,7 @@ fn value_text(value: &RawValue) -> Result<Option<String>, &'static str> {
         None => Err(WRONG),
     };
     let parts: Vec<String> = parts.iter().map(part).collect::<Result<_, _>>()?;
-    // A list that asks for nothing is as if it were absent.
-    Ok((!parts.is_empty()).then(|| parts.join(",")))
+    if parts.is_empty() { Err(NOTHING) } else { Ok(parts.join(",")) }
 }
 
 #[cfg(test)]

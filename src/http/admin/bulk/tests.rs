@@ -16,7 +16,8 @@ fn what_is_wrong_is_named() {
     check(r#"{"action":"delete","filter":{"tenant":"a"}}"#, &["action"]);
     check(r#"{"action":7,"filter":{"tenant":"a"}}"#, &["action"]);
     check(r#"{"action":"retry","filter":{}}"#, &["filter"]);
-    check(r#"{"action":"retry","filter":{"tenant":null,"state":[]}}"#, &["filter"]);
+    check(r#"{"action":"retry","filter":{"tenant":null,"state":[]}}"#, &["filter.tenant", "filter.state"]);
+    check(r#"{"action":"cancel","filter":{"destination":[],"state":"ready"}}"#, &["filter.destination"]);
     check(r#"{"action":"retry","filter":null}"#, &["filter"]);
     check(r#"{"action":"retry","filter":"tenant=a"}"#, &["filter"]);
     check(r#"{"action":"retry","filter":{"tenant":{}}}"#, &["filter.tenant"]);
