@@ -5,7 +5,7 @@
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -95,9 +95,9 @@ async fn bind_file(path: &Path) -> io::Result<Socket> {
     Ok(Socket::Unix(listener, file))
 }
 
-/// The certificate that a listener shows. It can be changed while it listens.
+/// The certificate that a listener shows.
 #[derive(Debug)]
-pub struct Certificate(RwLock<Arc<ServerConfig>>);
+pub struct Certificate(Arc<ServerConfig>);
 
 /// Why a listener has no certificate.
 #[derive(Debug, thiserror::Error)]
@@ -116,17 +116,11 @@ impl Certificate {
     /// # Errors
     /// [`BadCertificate`] names the file that is at fault.
     pub fn read(files: &TlsFiles) -> Result<Certificate, BadCertificate> {
-        Ok(Certificate(RwLock::new(Arc::new(read(files)?))))
-    }
-
-    /// Shows `other` from now on; connections that stand keep what they have.
-    pub fn replace(&self, other: Certificate) {
-        let other = other.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = other;
+        Ok(Certificate(Arc::new(read(files)?)))
     }
 
     pub(super) fn now(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0)
     }
 }
 

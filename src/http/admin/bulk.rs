@@ -224,7 +224,7 @@ fn read_filter(fields: &mut Fields<'_>) -> Option<Filter> {
     };
     let (mut pairs, mut unread) = (Vec::new(), false);
     for (name, value) in given {
-        match value_text(value) {
+        match value_text(&name, value) {
             Ok(text) => pairs.push((name.into_owned(), text)),
             Err(detail) => {
                 unread = true;
@@ -255,7 +255,7 @@ fn read_filter(fields: &mut Fields<'_>) -> Option<Filter> {
 
 /// A value of the filter as it would stand in a query. Null and an empty list are refused: a script
 /// that found nothing would otherwise change everything.
-fn value_text(value: &RawValue) -> Result<String, &'static str> {
+fn value_text(name: &str, value: &RawValue) -> Result<String, &'static str> {
     const WRONG: &str = "must be a string, a number or a list of them";
     let text = value.get();
     if text == "null" {
@@ -266,6 +266,11 @@ fn value_text(value: &RawValue) -> Result<String, &'static str> {
     }
     if text.parse::<u64>().is_ok() {
         return Ok(text.to_owned());
+    }
+    // Commas would make one text of several, and another one than was asked for.
+    let single = name == "label" || name.ends_with("_after") || name.ends_with("_before");
+    if single {
+        return Err("must be one string");
     }
     let parts: Vec<&RawValue> = serde_json::from_str(text).map_err(|_| WRONG)?;
     let part = |part: &&RawValue| match read_text(part) {

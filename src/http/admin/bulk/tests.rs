@@ -18,6 +18,7 @@ fn what_is_wrong_is_named() {
     check(r#"{"action":"retry","filter":{}}"#, &["filter"]);
     check(r#"{"action":"retry","filter":{"tenant":null,"state":[]}}"#, &["filter.tenant", "filter.state"]);
     check(r#"{"action":"cancel","filter":{"destination":[],"state":"ready"}}"#, &["filter.destination"]);
+    check(r#"{"action":"retry","filter":{"label":["a:b","c:d"]}}"#, &["filter.label"]);
     check(r#"{"action":"retry","filter":null}"#, &["filter"]);
     check(r#"{"action":"retry","filter":"tenant=a"}"#, &["filter"]);
     check(r#"{"action":"retry","filter":{"tenant":{}}}"#, &["filter.tenant"]);
