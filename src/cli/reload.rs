@@ -103,7 +103,7 @@ impl Reloader {
             changes,
         };
         let what = Command::Configure(Box::new(configuration));
-        self.app.handle.command(Order { by, what }).await??;
+        self.app.handle.command(Order::of(&by, what)).await??;
         Ok(())
     }
 }

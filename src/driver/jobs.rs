@@ -37,7 +37,7 @@ impl Handle {
     /// # Errors
     /// [`Unavailable`] when nothing was done.
     pub async fn order_job(&self, order: Order<JobOrder>) -> Result<Result<Done, CommandError>, Unavailable> {
-        let done = self.command(Order::of(&order.by, Command::Job(order.what))).await;
+        let done = self.command(order.map(Command::Job)).await;
         self.jobs.notify_one();
         done
     }

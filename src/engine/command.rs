@@ -40,21 +40,36 @@ pub struct Batch {
 pub struct Order<T> {
     /// As the audit log has it: `operator`, `uid:1000`, `token:shop`.
     pub by: Arc<str>,
+    /// Whose destinations it may be about; None: everybody's. It is looked at in the step that changes
+    /// them, since a name can have become another tenant's after the request was let in.
+    pub tenants: Option<Arc<[Name]>>,
     pub what: T,
 }
 
 impl<T> Order<T> {
-    /// An order of `by`.
+    /// An order of `by`, who may deal with every tenant.
     #[must_use]
     pub fn of(by: &Arc<str>, what: T) -> Order<T> {
-        Order { by: Arc::clone(by), what }
+        Order { by: Arc::clone(by), tenants: None, what }
+    }
+
+    /// The same who, about something else.
+    #[must_use]
+    pub fn map<U>(self, what: impl FnOnce(T) -> U) -> Order<U> {
+        Order { by: self.by, tenants: self.tenants, what: what(self.what) }
+    }
+
+    /// True when what is this tenant's is its business.
+    #[must_use]
+    pub fn may_change(&self, tenant: &Name) -> bool {
+        self.tenants.as_ref().is_none_or(|own| own.contains(tenant))
     }
 }
 
 impl<T> From<T> for Order<T> {
     /// Whoever reaches the server.
     fn from(what: T) -> Order<T> {
-        Order { by: OPERATOR.into(), what }
+        Order { by: OPERATOR.into(), tenants: None, what }
     }
 }
 
@@ -178,6 +193,30 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// The destination that it changes by its name.
+    #[must_use]
+    pub fn destination(&self) -> Option<&Name> {
+        match self {
+            Command::PutDestination { name, .. }
+            | Command::RotateSecret { name, .. }
+            | Command::DeleteDestination { name, .. }
+            | Command::SetState { name, .. }
+            | Command::Hold { name, .. }
+            | Command::Release { name }
+            | Command::Job(JobOrder::Remove { name, .. }) => Some(name),
+            Command::Retry { .. }
+            | Command::Cancel { .. }
+            | Command::Erase { .. }
+            | Command::BeginImport { .. }
+            | Command::Import(_)
+            | Command::Job(JobOrder::Start(_) | JobOrder::Turn(_) | JobOrder::Stop { .. })
+            | Command::Configure(_)
+            | Command::Note { .. } => None,
+        }
+    }
+}
+
 /// Settings that take the place of others while the server runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
@@ -190,11 +229,14 @@ pub struct Configuration {
     pub changes: String,
 }
 
-/// What must be true of a destination for a change to be made (`If-Match`).
+/// What must be true of a destination for a change to be made (`If-Match`, `If-None-Match`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     Anything,
-    Revision(u32),
+    /// There is none of this name.
+    New,
+    /// It is this one, as it was then: a name that was deleted and given anew is another one.
+    Version(DestNo, u32),
 }
 
 /// The verbs that change a destination's state.
@@ -285,6 +327,8 @@ pub enum CommandError {
     DeliveryUnknown,
     #[error("a destination's tenant cannot change")]
     TenantFixed,
+    #[error("the token is pinned to other tenants")]
+    TenantNotAllowed,
     #[error("the destination was changed since it was read")]
     RevisionMismatch,
     #[error("{waiting} deliveries wait for it or are in flight")]

@@ -134,7 +134,7 @@ impl InStep<'_, '_> {
         let Some((no, facts)) = self.core.directory.find(name) else {
             return Ok(Err(CommandError::DestinationUnknown));
         };
-        if !expect.holds(facts.revision) {
+        if !expect.holds(no, facts.revision) {
             return Ok(Err(CommandError::RevisionMismatch));
         }
         let filter = Filter {

@@ -297,8 +297,7 @@ impl Core {
         }
         work.expire_leases()?;
         for order in batch.commands {
-            work.log.by(order.by);
-            let done = work.command(order.what)?;
+            let done = work.obey(order)?;
             work.out.commands.push(done);
         }
         for order in batch.claims {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::audit::{differences, reasoned, standing};
-use super::command::{Command, CommandError, Done, Expect, StateVerb};
+use super::command::{Command, CommandError, Done, Expect, Order, StateVerb};
 use super::directory::Facts;
 use super::{InStep, MAX_DESTINATIONS, MAX_NUMBERS};
 use crate::delivery::{Delivery, Next, State};
@@ -20,8 +20,18 @@ use crate::time::{Millis, Timestamp};
 pub(super) type Answer = Result<Result<Done, CommandError>, StoreError>;
 
 impl InStep<'_, '_> {
+    /// Carries out what one is ordered, unless it is about what is not his.
+    pub(super) fn obey(&mut self, order: Order<Command>) -> Answer {
+        let found = order.what.destination().and_then(|name| self.core.directory.find(name));
+        if found.is_some_and(|(_, facts)| !order.may_change(&facts.tenant)) {
+            return Ok(Err(CommandError::TenantNotAllowed));
+        }
+        self.log.by(order.by);
+        self.command(order.what)
+    }
+
     /// Carries out one command, or says why not.
-    pub(super) fn command(&mut self, command: Command) -> Answer {
+    fn command(&mut self, command: Command) -> Answer {
         match command {
             Command::PutDestination { name, settings, keep_secrets, expect } => {
                 self.put_settings(name, *settings, keep_secrets, expect)
@@ -54,14 +64,14 @@ impl InStep<'_, '_> {
     ) -> Answer {
         let Some((no, facts)) = self.core.directory.find(&name) else {
             return match expect {
-                Expect::Anything => self.create(name, settings),
-                Expect::Revision(_) => Ok(Err(CommandError::RevisionMismatch)),
+                Expect::Anything | Expect::New => self.create(name, settings),
+                Expect::Version(..) => Ok(Err(CommandError::RevisionMismatch)),
             };
         };
         if facts.tenant != settings.tenant {
             return Ok(Err(CommandError::TenantFixed));
         }
-        if !expect.holds(facts.revision) {
+        if !expect.holds(no, facts.revision) {
             return Ok(Err(CommandError::RevisionMismatch));
         }
         let mut stored = self.file.destination(no)?;
@@ -139,7 +149,7 @@ impl InStep<'_, '_> {
         let Some((no, facts)) = self.core.directory.find(name) else {
             return Ok(Err(CommandError::DestinationUnknown));
         };
-        if !expect.holds(facts.revision) {
+        if !expect.holds(no, facts.revision) {
             return Ok(Err(CommandError::RevisionMismatch));
         }
         let gate = self.core.schedule.view(no, self.now);
@@ -335,10 +345,11 @@ impl InStep<'_, '_> {
 }
 
 impl Expect {
-    pub(super) fn holds(self, revision: u32) -> bool {
+    pub(super) fn holds(self, no: DestNo, revision: u32) -> bool {
         match self {
             Expect::Anything => true,
-            Expect::Revision(expected) => expected == revision,
+            Expect::New => false,
+            Expect::Version(which, expected) => which == no && expected == revision,
         }
     }
 }

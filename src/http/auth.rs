@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
@@ -109,7 +110,7 @@ impl Caller {
     /// Its order to the engine.
     #[must_use]
     pub fn orders<T>(&self, what: T) -> Order<T> {
-        Order::of(&self.by, what)
+        Order { by: Arc::clone(&self.by), tenants: self.tenants.clone(), what }
     }
 
     /// True when it has one of these scopes.
@@ -168,21 +169,21 @@ impl fmt::Debug for Guard {
 pub async fn authorise(
     State(guard): State<Guard>,
     path: MatchedPath,
-    params: RawPathParams,
+    params: Result<RawPathParams, RawPathParamsRejection>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let method = request.method().clone();
     let admitted = match admit(&guard, &request, path.as_str()) {
-        Ok(caller) => pinned(&guard.app, caller, &method, path.as_str(), &params).await,
-        Err(problem) => Err(problem),
+        Ok(caller) => pinned(&guard.app, caller, &method, path.as_str(), params).await,
+        Err(problem) => Err(problem.closing()),
     };
     match admitted {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(problem) => problem.closing().into_response(),
+        Err(problem) => problem.into_response(),
     }
 }
 
@@ -190,7 +191,7 @@ pub async fn authorise(
 fn admit(guard: &Guard, request: &Request, route: &str) -> Result<Caller, Problem> {
     let caller = caller(guard, request)?;
     let needs = needs(request.method(), route);
-    if caller.has(needs.any_of) { Ok(caller) } else { Err(scope_missing(needs)) }
+    if caller.has(needs.any_of) { Ok(caller) } else { Err(scope_missing(needs.any_of)) }
 }
 
 /// The same caller, if what the path names is its business.
@@ -199,10 +200,11 @@ async fn pinned(
     caller: Caller,
     method: &Method,
     route: &str,
-    params: &RawPathParams,
+    params: Result<RawPathParams, RawPathParamsRejection>,
 ) -> Result<Caller, Problem> {
+    let params = params.map_err(|_| Problem::new(Code::Malformed, "the path is not UTF-8"))?;
     if let Some(own) = caller.tenants() {
-        tenancy::check(app, own, method, route, params).await?;
+        tenancy::check(app, own, method, route, &params).await?;
     }
     Ok(caller)
 }
@@ -231,8 +233,10 @@ fn token_required() -> Problem {
     Problem::new(Code::TokenRequired, "this listener needs a known token: Authorization: Bearer …")
 }
 
-fn scope_missing(needs: Needs) -> Problem {
-    let words: Vec<&str> = needs.any_of.iter().map(|scope| scope.as_str()).collect();
+/// 403: the token has none of these scopes.
+#[must_use]
+pub fn scope_missing(any_of: &[Scope]) -> Problem {
+    let words: Vec<&str> = any_of.iter().map(|scope| scope.as_str()).collect();
     Problem::new(Code::ScopeMissing, format!("the token needs the scope {}", words.join(" or ")))
 }
 

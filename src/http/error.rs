@@ -254,6 +254,7 @@ impl From<CommandError> for Problem {
             }
             CommandError::JobRunning { .. } | CommandError::TooManyJobs => Code::BulkRunning,
             CommandError::TenantFixed => return Problem::new(Code::TenantFixed, detail).at("tenant"),
+            CommandError::TenantNotAllowed => Code::TenantNotAllowed,
             CommandError::RevisionMismatch => Code::RevisionMismatch,
             CommandError::WorkWaiting { .. } => Code::WorkWaiting,
             CommandError::TooManyDestinations => Code::TooManyDestinations,

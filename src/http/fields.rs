@@ -176,7 +176,8 @@ fn malformed(error: &serde_json::Error) -> Problem {
     Problem::new(Code::Malformed, format!("{what} ({place})"))
 }
 
-struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+/// The fields of an object in order, those that are given twice too.
+pub(super) struct Object<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object<'a>, D::Error> {

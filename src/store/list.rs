@@ -101,6 +101,17 @@ impl Shown {
     }
 }
 
+impl Cursor {
+    /// True when a list of this order can go on from here.
+    #[must_use]
+    pub fn is_of(self, order: Order) -> bool {
+        match order {
+            Order::NewestCreated | Order::OldestCreated => self.step == 0,
+            Order::OldestFinished | Order::NewestFinished => self.step != 0,
+        }
+    }
+}
+
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:x}-{:x}", self.step, self.id.0)

@@ -306,7 +306,7 @@ impl Scene {
 
     /// What this one orders.
     fn order(&mut self, by: &str, what: Command) -> Result<Done, CommandError> {
-        let order = duehook::engine::command::Order { by: by.into(), what };
+        let order = duehook::engine::command::Order::of(&by.into(), what);
         self.step(Batch { commands: vec![order], ..Batch::default() }).commands.remove(0)
     }
 

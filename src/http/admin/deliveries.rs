@@ -5,12 +5,13 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::Uri;
 
+use crate::config::Scope;
 use crate::delivery::State as DeliveryState;
 use crate::engine::command::{Answer, Command, CommandError, Done, Query as Asked};
 use crate::engine::explain::{Surroundings, explain};
 use crate::http::admin::no_body;
 use crate::http::app::{Answered, App, Id, no_content, ok};
-use crate::http::auth::Caller;
+use crate::http::auth::{Caller, scope_missing};
 use crate::http::dto::List;
 use crate::http::dto::delivery::{AttemptObject, DeliveryObject, ExplanationObject};
 use crate::http::error::{Code, Problem};
@@ -28,6 +29,9 @@ pub const LIMIT_MAX: u64 = 1_000;
 /// What waits in front of a delivery is counted up to this.
 const AHEAD_MAX: usize = 1_000;
 
+/// The scopes of which one opens a list by filter.
+const LISTS: [Scope; 2] = [Scope::Read, Scope::Admin];
+
 /// Every state that a delivery is shown in.
 pub const STATES: [Shown; 4] = [Shown::Ready, Shown::Leased, Shown::Delayed, Shown::Terminal];
 /// Every order of a list.
@@ -39,6 +43,10 @@ pub async fn list(State(app): State<Arc<App>>, caller: Caller, uri: Uri) -> Answ
     let mut asked = Query::of(&uri);
     if asked.has("idempotency_key") {
         return look_up(&app, &caller, asked).await;
+    }
+    // Whoever brings deliveries may look his own up, and no more.
+    if !caller.has(&LISTS) {
+        return Err(scope_missing(&LISTS));
     }
     let mut listed = Listed::take(&mut asked);
     asked.finish()?;
@@ -68,7 +76,8 @@ struct Listed {
 impl Listed {
     /// Takes every parameter of a list; what is wrong is noted in `asked`.
     fn take(asked: &mut Query) -> Listed {
-        Listed { filter: filter(asked), order: order_by(asked), from: cursor(asked), limit: limit(asked) }
+        let order = order_by(asked);
+        Listed { filter: filter(asked), order, from: cursor(asked, order), limit: limit(asked) }
     }
 }
 
@@ -126,11 +135,11 @@ fn between(asked: &mut Query, after: &'static str, before: &'static str) -> Betw
     Between { after: asked.parsed(after), before: asked.parsed(before) }
 }
 
-fn cursor(asked: &mut Query) -> Option<Cursor> {
+fn cursor(asked: &mut Query, order: Order) -> Option<Cursor> {
     let text = asked.text("cursor")?;
-    let cursor = text.parse().ok();
+    let cursor = text.parse().ok().filter(|cursor: &Cursor| cursor.is_of(order));
     if cursor.is_none() {
-        asked.fault("cursor", "not a cursor that a list has given");
+        asked.fault("cursor", "not a cursor that a list of this order has given");
     }
     cursor
 }

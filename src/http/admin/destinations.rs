@@ -14,6 +14,7 @@ use crate::http::admin::input::{self, Checks, Wanted};
 use crate::http::admin::{command_body, no_body, order, reason};
 use crate::http::app::{Answered, App, Id, answer, no_content, ok, with};
 use crate::http::auth::Caller;
+use crate::http::body::single;
 use crate::http::dto::List;
 use crate::http::dto::delivery::destination_location;
 use crate::http::dto::destination::DestinationObject;
@@ -39,7 +40,10 @@ pub async fn put(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, reques
     let (headers, text) = command_body(&app, request).await?;
     let wanted = input::read(&text, None, &Checks::of(&app.rulebook()))?;
     caller.may_change(&wanted.settings.tenant)?;
-    let expect = expected(&app, &name, &headers).await?;
+    let expect = match is_new(&headers)? {
+        true => Expect::New,
+        false => expected(&app, &name, &headers).await?,
+    };
     let done = order(&app, &caller, put_order(name, wanted, expect)).await?;
     shown(&app, done).await
 }
@@ -53,7 +57,7 @@ pub async fn patch(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, requ
         let view = find(&app, &name).await?;
         matches(&headers, &view)?;
         let wanted = input::read(&text, Some(&view.settings), &Checks::of(&app.rulebook()))?;
-        let command = put_order(name.clone(), wanted, Expect::Revision(view.revision));
+        let command = put_order(name.clone(), wanted, Expect::Version(view.no, view.revision));
         match app.handle.command(caller.orders(command)).await? {
             Ok(done) => return shown(&app, done).await,
             Err(CommandError::RevisionMismatch) => {}
@@ -223,18 +227,28 @@ pub(super) fn tagged(response: Response<Body>, view: &DestinationView) -> Respon
     with(response, header::ETAG, &etag(view))
 }
 
+/// Of this destination and no other that has the name later.
 fn etag(view: &DestinationView) -> String {
-    format!("\"{}\"", view.revision)
+    format!("\"{}-{}\"", view.no.0, view.revision)
 }
 
-/// What `If-Match` makes of a change: nothing, or that very revision.
+/// What `If-None-Match: *` makes of a `PUT` (RFC 9110, section 13.1.2): it only creates.
+fn is_new(headers: &HeaderMap) -> Result<bool, Problem> {
+    match single(headers, &header::IF_NONE_MATCH)? {
+        None => Ok(false),
+        Some("*") => Ok(true),
+        Some(_) => Err(Problem::field("if-none-match", "must be *")),
+    }
+}
+
+/// What `If-Match` makes of a change: nothing, or that very version.
 async fn expected(app: &App, name: &Name, headers: &HeaderMap) -> Result<Expect, Problem> {
     if !headers.contains_key(header::IF_MATCH) {
         return Ok(Expect::Anything);
     }
     let view = stored(app, name).await?.ok_or(CommandError::RevisionMismatch)?;
     matches(headers, &view)?;
-    Ok(Expect::Revision(view.revision))
+    Ok(Expect::Version(view.no, view.revision))
 }
 
 /// 412 unless one of the tags of `If-Match`, if there are any, is the destination's.

@@ -277,7 +277,7 @@ impl<'a> Work<'a> {
                 self.gather(number, Item::Delivery(line), bytes).await?;
             }
             Ok(Line::End { destinations, deliveries }) => {
-                return self.end(destinations + deliveries).await.map(|()| Goes::Ended);
+                return self.end(destinations.saturating_add(deliveries)).await.map(|()| Goes::Ended);
             }
             Ok(Line::Header(_)) => {
                 self.left(number, Problem::field("kind", "there is one header, on the first line")).await?;

@@ -16,7 +16,7 @@ use url::Url;
 use crate::http::app::{Defaults, Rulebook};
 use crate::http::dto::destination::MASK;
 use crate::http::error::Problem;
-use crate::http::fields::{Fields, cut, out_of};
+use crate::http::fields::{Fields, Object, REPEATED, cut, out_of};
 use crate::http::ingest::item::read_header;
 use crate::model::destination::{CONNECT_TIMEOUT_RANGE, MAX_CIDRS, MAX_URL, TIMEOUT_RANGE};
 use crate::model::{Destination, Header, HoldScope, MAX_HEADERS, Name};
@@ -231,11 +231,15 @@ fn headers(fields: &mut Fields<'_>, base: Option<&Destination>) -> Vec<Header> {
 }
 
 fn merge_headers(fields: &mut Fields<'_>, patch: &RawValue, merged: &mut BTreeMap<String, Header>) {
-    let Ok(entries) = serde_json::from_str::<BTreeMap<String, &RawValue>>(patch.get()) else {
+    let Ok(entries) = serde_json::from_str::<Object<'_>>(patch.get()) else {
         fields.fault("headers", "must be an object");
         return;
     };
-    for (name, value) in entries {
+    let mut seen = BTreeSet::new();
+    for (name, value) in entries.0 {
+        if !seen.insert(name.to_ascii_lowercase()) {
+            fields.fault(format!("headers.{}", cut(&name)), REPEATED);
+        }
         if value.get() == "null" {
             merged.remove(&name.to_ascii_lowercase());
             continue;

@@ -69,13 +69,14 @@ fn fresh() -> Result<Secret, Problem> {
 }
 
 /// `POST /v1/destinations/{id}/test`: one request, now, without a delivery.
-pub async fn test(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+pub async fn test(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
     let name = read_name(&id)?;
     let (_, text) = command_body(&app, request).await?;
     let mut fields = Fields::read(&text)?;
     let payload = fields.raw("payload").map(|value| Bytes::copy_from_slice(value.get().as_bytes()));
     fields.finish(&[])?;
     let view = find(&app, &name).await?;
+    caller.may_change(&view.settings.tenant)?;
     if let Some(hold) = gate(&app, &view).await?.and_then(|gate| gate.hold) {
         let detail = format!("it is held until {}; nothing goes out before", hold.until);
         return Err(Problem::new(Code::DestinationHeld, detail));

@@ -42,14 +42,15 @@ pub(super) async fn check(
     params: &RawPathParams,
 ) -> Result<(), Problem> {
     if is_of_all_tenants(route) {
-        return Err(tenant_not_allowed());
+        return Err(tenant_not_allowed().closing());
     }
     let id = params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id);
     let Some(tenant) = owner(app, route, id).await? else { return Ok(()) };
     match (own.contains(&tenant), method == Method::GET || method == Method::HEAD) {
         (true, _) => Ok(()),
+        // The connection stays open, as it does for what is not there.
         (false, true) => Err(not_there(route)),
-        (false, false) => Err(tenant_not_allowed()),
+        (false, false) => Err(tenant_not_allowed().closing()),
     }
 }
 

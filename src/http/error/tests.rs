@@ -49,6 +49,7 @@ fn what_the_engine_refuses() {
     check(CommandError::DestinationUnknown.into(), 404, "not_found", None);
     check(CommandError::DeliveryUnknown.into(), 404, "not_found", None);
     check(CommandError::TenantFixed.into(), 409, "tenant_fixed", Some("tenant"));
+    check(CommandError::TenantNotAllowed.into(), 403, "tenant_not_allowed", None);
     check(CommandError::RevisionMismatch.into(), 412, "revision_mismatch", None);
     check(CommandError::WorkWaiting { waiting: 3 }.into(), 409, "work_waiting", None);
     check(CommandError::JobUnknown.into(), 404, "not_found", None);

@@ -82,7 +82,7 @@ fn destination_order(_: &mut SchemaGenerator) -> Schema {
 }
 
 fn etag(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "pattern": r#"^(\*|"[0-9]+")$"#})
+    json_schema!({"type": "string", "pattern": r#"^(\*|"[0-9]+-[0-9]+")$"#})
 }
 
 const LIMIT: Parameter = Parameter::new("limit", "Entries of a page, 50 unless set.", limit);
@@ -190,6 +190,14 @@ pub const RAW: &[Parameter] = &[
     Parameter::new("Duehook-Max-Age-Ms", "How long it is tried in all.", age),
     Parameter::new("Duehook-Max-Failures", "Failures after which it is given up; 0: no limit.", failures),
 ];
+
+fn star(_: &mut SchemaGenerator) -> Schema {
+    words::one_of(&["*"])
+}
+
+/// Only if it was not changed meanwhile, or is not there.
+pub const IF_MATCH_OR_NONE: &[Parameter] =
+    &[IF_MATCH[0], Parameter::new("If-None-Match", "Only create it: 412 when it is there.", star)];
 
 /// Only if it was not changed meanwhile.
 pub const IF_MATCH: &[Parameter] =

@@ -86,7 +86,7 @@ fn every_change_of_a_destination_is_noted_and_no_other() {
     let secret = Secret::symmetric(&[7; 32]).expect("a secret");
     let rotate = Command::RotateSecret { name: it(), secret, overlap: Millis(HOUR) };
     scene.noted(rotate, Action::SecretRotate, d0, "overlap 1h");
-    let expect = Expect::Revision(1);
+    let expect = Expect::Version(DestNo(0), 1);
     scene.unnoted(Command::DeleteDestination { name: it(), expect });
     let delete = Command::DeleteDestination { name: it(), expect: Expect::Anything };
     scene.noted(delete, Action::DestinationDelete, d0, "tenant acme");
@@ -128,7 +128,7 @@ fn orders_to_the_whole_server_are_noted() {
     let mut scene = Scene::new(Setting::default(), |_| soon(200, None));
     let mut check = |what: ClaimsOrder, want: Option<(Action, &str)>| {
         let entries = scene.entries(|scene| {
-            let order = Order { by: "uid:1000".into(), what };
+            let order = Order::of(&"uid:1000".into(), what);
             scene.step(Batch { claims: vec![order], ..Batch::default() });
         });
         let got: Vec<_> = entries

@@ -328,8 +328,11 @@ fn a_destination_is_removed_with_its_work() {
         let name = destination(0);
         let remove =
             || JobOrder::Remove { name: name.clone(), expect: Expect::Anything, by: "token:a".into() };
-        let refused =
-            JobOrder::Remove { name: name.clone(), expect: Expect::Revision(9), by: "operator".into() };
+        let refused = JobOrder::Remove {
+            name: name.clone(),
+            expect: Expect::Version(DestNo(0), 9),
+            by: "operator".into(),
+        };
         assert_eq!(order(&mut scene, refused), Err(CommandError::RevisionMismatch));
         let id = order(&mut scene, remove()).expect("it begins").id;
         assert_eq!(order(&mut scene, remove()), Err(CommandError::JobRunning { id }));

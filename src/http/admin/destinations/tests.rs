@@ -4,8 +4,13 @@ use super::*;
 use crate::engine::explain::samples::{T0, destination};
 use axum::http::HeaderValue;
 
+/// The tag of [`destination`], alone and among others.
+const OWN: &str = "\"1-4\"";
+const LIST: &str = "\"3-4\", \"1-4\"";
+
 #[test]
 fn if_match() {
+    assert_eq!(etag(&destination()), OWN);
     let check = |lines: &[&'static str], good: bool| {
         let mut headers = HeaderMap::new();
         for line in lines {
@@ -15,13 +20,15 @@ fn if_match() {
         assert_eq!(got, if good { Ok(()) } else { Err(StatusCode::PRECONDITION_FAILED) }, "{lines:?}");
     };
     check(&[], true);
-    check(&["\"4\""], true);
+    check(&[OWN], true);
     check(&["*"], true);
-    check(&["\"3\", \"4\""], true);
-    check(&["\"3\"", "\"4\""], true);
+    check(&[LIST], true);
+    check(&["\"3\"", OWN], true);
     check(&["\"3\""], false);
-    check(&["4"], false);
-    check(&["W/\"4\""], false);
+    check(&["\"1-3\""], false);
+    check(&["\"2-4\""], false);
+    check(&["1-4"], false);
+    check(&["W/\"1-4\""], false);
     check(&[""], false);
 }
 

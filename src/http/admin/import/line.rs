@@ -16,6 +16,10 @@ use crate::model::{Name, Prefix};
 use crate::store::Identity;
 use crate::time::Timestamp;
 
+/// The most that a counter is taken for: it goes on from there, once an attempt or a change, and must
+/// never come to its end.
+const MAX_COUNT: u32 = 1 << 31;
+
 /// A line that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
@@ -108,11 +112,11 @@ fn number(fields: &mut Fields<'_>, name: &'static str) -> u64 {
     number.unwrap_or_default()
 }
 
-/// A count that must be there.
+/// A count that must be there, and has room to grow.
 fn count(fields: &mut Fields<'_>, name: &'static str) -> u32 {
     let number = number(fields, name);
-    u32::try_from(number).unwrap_or_else(|_| {
-        fields.fault(name, "is too large");
+    u32::try_from(number).ok().filter(|count| *count <= MAX_COUNT).unwrap_or_else(|| {
+        fields.fault(name, format!("must be at most {MAX_COUNT}"));
         0
     })
 }

@@ -27,7 +27,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         )
     },
     Operation {
-        headers: parameters::IF_MATCH,
+        headers: parameters::IF_MATCH_OR_NONE,
         body: Body::Json(requests::destination),
         codes: &[Code::TenantFixed, Code::TooManyDestinations, Code::RevisionMismatch],
         ..Operation::new(

@@ -1,11 +1,11 @@
 //! The line of a destination: its settings as they may be set here, and what was learnt of it.
 
-use super::{Checks, at, count, needed, short, word};
+use super::{Checks, MAX_COUNT, at, count, needed, short, word};
 use crate::engine::import::DestinationLine;
 use crate::http::admin::input;
 use crate::http::error::Problem;
 use crate::http::fields::Fields;
-use crate::model::destination::{MAX_REASON, StateNote};
+use crate::model::destination::{MAX_REASON, RATE_MAX, StateNote, TIMEOUT_RANGE};
 use crate::model::{DestinationState, LiveSecret};
 use crate::outcome::{GateMemory, Hold, HoldReason};
 use crate::time::{Millis, Timestamp};
@@ -14,6 +14,8 @@ const STATES: [DestinationState; 3] =
     [DestinationState::Active, DestinationState::Paused, DestinationState::Disabled];
 /// Bytes of who put it into its state.
 const MAX_BY: usize = 64;
+/// Millionths of a request a second: the most that a learnt rate is taken for.
+const RATE_MOST: u64 = RATE_MAX as u64 * 1_000_000;
 
 pub(super) fn read(mut fields: Fields<'_>, checks: &Checks<'_>) -> Result<DestinationLine, Problem> {
     let name = needed(&mut fields, "id");
@@ -77,18 +79,21 @@ fn learnt(fields: &mut Fields<'_>, hold: Option<Hold>) -> GateMemory {
         fields.fault("learnt", "must be an object");
         return nothing;
     };
-    let small = 0..=u64::from(u32::MAX);
+    let small = 0..=u64::from(MAX_COUNT);
     let small = |inner: &mut Fields<'_>, name| {
         inner.integer(name, small.clone()).and_then(|number| u32::try_from(number).ok()).unwrap_or_default()
     };
-    let (rate, floor) = (inner.integer("rate", 0..=u64::MAX), inner.integer("rate_floor", 0..=u64::MAX));
+    let most = |inner: &mut Fields<'_>, name, most: u64| {
+        inner.integer(name, 0..=u64::MAX).map(|number| number.min(most))
+    };
+    let (rate, floor) = (most(&mut inner, "rate", RATE_MOST), most(&mut inner, "rate_floor", RATE_MOST));
     let memory = GateMemory {
         hold,
         refusals: small(&mut inner, "refusals"),
         last_success_at: inner.parsed("last_success_at"),
         failing_since: inner.parsed("failing_since"),
         failure_streak: small(&mut inner, "failure_streak"),
-        latency: inner.integer("latency_ms", 0..=u64::MAX).map(Millis),
+        latency: most(&mut inner, "latency_ms", *TIMEOUT_RANGE.end()).map(Millis),
         limit: small(&mut inner, "limit"),
         learnt: rate.zip(floor),
         breaker_opened: small(&mut inner, "breaker_opened"),
