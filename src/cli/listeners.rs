@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 
 use super::serve::ServeError;
 use crate::config::{Auth, Listen, Listener, Settings};
+use crate::http::door::Reached;
 use crate::http::socket::{Certificate, Socket};
 use crate::http::{self, App};
 
@@ -67,7 +68,11 @@ async fn bind(listener: &Listener) -> Result<Socket, ServeError> {
 pub(super) fn door(settings: &Settings, listener: &Listener) -> Result<http::Limits, ServeError> {
     let mut limits = http::Limits::new(settings.ingest.max_connections, listener.allowed_hosts.clone());
     limits.door.any_host = listener.auth == Auth::Token;
-    limits.door.secure = listener.tls.is_some();
+    limits.door.reached = match (&listener.tls, listener.plaintext) {
+        (Some(_), _) => Reached::Https,
+        (None, true) => Reached::Either,
+        (None, false) => Reached::Http,
+    };
     let read = listener.tls.as_ref().map(Certificate::read).transpose();
     limits.certificate = read.map_err(|error| ServeError::Config(error.to_string()))?.map(Arc::new);
     Ok(limits)

@@ -235,6 +235,8 @@ pub fn answer(status: StatusCode, document: &impl Serialize) -> Response<Body> {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    // Tenants' data, and a secret that is shown once: for no cache on the way.
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use axum::http::{HeaderMap, Method, Request, Uri, header};
+use axum::http::{HeaderMap, Method, Request, Uri, Version, header};
 
 use crate::http::error::{Code, Problem};
 
@@ -29,8 +29,28 @@ pub struct Door {
     pub allowed_hosts: Vec<String>,
     /// A token is asked for: then the host that a request names proves nothing more.
     pub any_host: bool,
-    /// It is reached by https.
-    pub secure: bool,
+    /// How its own pages are reached.
+    pub reached: Reached,
+}
+
+/// The scheme of a listener's own origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reached {
+    #[default]
+    Http,
+    Https,
+    /// A proxy with TLS may stand before it (`plaintext`): what it is asked by is not known here.
+    Either,
+}
+
+impl Reached {
+    fn schemes(self) -> &'static [&'static [u8]] {
+        match self {
+            Reached::Http => &[b"http://"],
+            Reached::Https => &[b"https://"],
+            Reached::Either => &[b"http://", b"https://"],
+        }
+    }
 }
 
 impl Door {
@@ -39,7 +59,12 @@ impl Door {
     /// # Errors
     /// 400, 421, 403 or 422: the request may not pass.
     pub fn admit<B>(&self, request: &Request<B>) -> Result<(), Problem> {
-        let host = host(request.headers(), request.uri())?;
+        // HTTP/1.0 needs no Host (RFC 9112, section 3.2); where it proves nothing, it may be missing.
+        let may_lack = self.any_host && request.version() <= Version::HTTP_10;
+        let host = match may_lack && !request.headers().contains_key(header::HOST) {
+            true => "",
+            false => host(request.headers(), request.uri())?,
+        };
         if !self.any_host && !is_loopback(host) && !self.allows(host) {
             let detail =
                 "the Host header is neither a loopback name nor one of this listener's allowed_hosts";
@@ -53,10 +78,11 @@ impl Door {
         if method == Method::GET || method == Method::HEAD {
             return Ok(());
         }
-        let scheme: &[u8] = if self.secure { b"https://" } else { b"http://" };
-        let own = |value: &[u8]| {
+        let is = |value: &[u8], scheme: &[u8]| {
             value.strip_prefix(scheme).is_some_and(|name| name.eq_ignore_ascii_case(host.as_bytes()))
         };
+        let own =
+            |value: &[u8]| !host.is_empty() && self.reached.schemes().iter().any(|scheme| is(value, scheme));
         if headers.get_all(header::ORIGIN).iter().all(|value| own(value.as_bytes())) {
             return Ok(());
         }
@@ -176,6 +202,39 @@ mod tests {
             check(method, "null", 403);
             check(method, "", 403);
         }
+    }
+
+    #[test]
+    fn own_origins_as_they_are_reached() {
+        let check = |reached: Reached, origin: &str, want: bool| {
+            let door = Door { any_host: true, reached, ..Door::default() };
+            let request = Request::post("/v1/x").header("host", "hooks.internal").header("origin", origin);
+            assert_eq!(door.admit(&request.body(()).unwrap()).is_ok(), want, "{reached:?} {origin}");
+        };
+        check(Reached::Http, "https://hooks.internal", false);
+        check(Reached::Https, "https://hooks.internal", true);
+        check(Reached::Https, "http://hooks.internal", false);
+        check(Reached::Either, "https://hooks.internal", true);
+        check(Reached::Either, "http://hooks.internal", true);
+        check(Reached::Either, "https://evil.example", false);
+    }
+
+    #[test]
+    fn an_old_client_without_a_host() {
+        let check = |any_host: bool, version: Version, headers: &[(&str, &str)], want: u16| {
+            let door = Door { any_host, ..Door::default() };
+            let mut request = Request::post("/v1/x").version(version);
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let got = door.admit(&request.body(()).unwrap()).err().map_or(200, |p| p.status().as_u16());
+            assert_eq!(got, want, "{any_host} {version:?} {headers:?}");
+        };
+        check(true, Version::HTTP_10, &[], 200);
+        check(true, Version::HTTP_11, &[], 400);
+        check(false, Version::HTTP_10, &[], 400);
+        check(true, Version::HTTP_10, &[("origin", "http://")], 403);
+        check(true, Version::HTTP_10, &[("host", "a"), ("host", "b")], 400);
     }
 
     #[test]

@@ -109,6 +109,12 @@ impl Problem {
         Document { r#type, title, status: status.as_u16(), detail: &self.detail, code, errors: &self.errors }
     }
 
+    /// When it is worth trying again; whoever is refused for now is always told.
+    fn retry_after(&self) -> Option<Millis> {
+        let for_now = matches!(self.status().as_u16(), 429 | 503 | 507);
+        self.retry_after.or_else(|| for_now.then_some(RETRY_AFTER_DEFAULT))
+    }
+
     /// The status of the answer.
     #[must_use]
     pub fn status(&self) -> StatusCode {
@@ -125,7 +131,7 @@ impl Problem {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(wait) = self.retry_after {
+        if let Some(wait) = self.retry_after() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.0.div_ceil(1_000).max(1)));
         }
         if self.code == Code::TokenRequired {

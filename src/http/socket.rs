@@ -3,7 +3,7 @@
 //! It owns the socket file and takes it away at the end; it reads nothing of what is said.
 
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,14 +25,30 @@ pub enum Socket {
     Unix(UnixListener, SocketFile),
 }
 
-/// The file of a unix socket: gone when this is.
+/// The file of a unix socket: gone when this is, unless another has taken its place.
 #[derive(Debug)]
-pub struct SocketFile(PathBuf);
+pub struct SocketFile {
+    path: PathBuf,
+    /// Which file it is: its device and number.
+    made: Option<(u64, u64)>,
+}
+
+impl SocketFile {
+    fn at(path: &Path) -> SocketFile {
+        SocketFile { path: path.to_owned(), made: identity(path) }
+    }
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        drop(std::fs::remove_file(&self.0));
+        if self.made.is_some() && identity(&self.path) == self.made {
+            drop(std::fs::remove_file(&self.path));
+        }
     }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|it| (it.dev(), it.ino()))
 }
 
 /// A connection that was accepted.
@@ -62,7 +78,7 @@ impl Socket {
     pub fn place(&self) -> io::Result<Listen> {
         match self {
             Socket::Tcp(listener) => listener.local_addr().map(Listen::Tcp),
-            Socket::Unix(_, file) => Ok(Listen::Unix(file.0.clone())),
+            Socket::Unix(_, file) => Ok(Listen::Unix(file.path.clone())),
         }
     }
 
@@ -86,11 +102,13 @@ impl From<TcpListener> for Socket {
 
 async fn bind_file(path: &Path) -> io::Result<Socket> {
     let left = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
-    if left && UnixStream::connect(path).await.is_err() {
+    // Refused: nobody listens. Any other failure, a full queue among them, tells of one who does.
+    let answer = if left { UnixStream::connect(path).await.map(drop) } else { Ok(()) };
+    if answer.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
         std::fs::remove_file(path)?;
     }
     let listener = UnixListener::bind(path)?;
-    let file = SocketFile(path.to_owned());
+    let file = SocketFile::at(path);
     std::fs::set_permissions(path, PermissionsExt::from_mode(SOCKET_MODE))?;
     Ok(Socket::Unix(listener, file))
 }

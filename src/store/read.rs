@@ -7,6 +7,7 @@ use std::sync::Arc;
 use redb::ReadTransaction;
 
 use super::StoreError;
+use super::list::{ASK_EVERY, PAGE_RECORDS};
 use super::record::{self, StoredDestination};
 use super::rows::{self, name_of};
 use super::tables::ReadTables;
@@ -153,22 +154,24 @@ impl Snapshot {
         states: &[DestinationState],
         from: Option<&Name>,
         limit: usize,
+        stop: &dyn Fn() -> bool,
     ) -> Result<Page<DestinationView, Name>, StoreError> {
         use std::ops::Bound::{Excluded, Unbounded};
         let from = from.map_or(Unbounded, |name| Excluded(name.as_str().as_bytes()));
         let mut page = Page { items: Vec::new(), next: None };
-        for row in self.tables.destination_names.range::<&[u8]>((from, Unbounded))? {
+        let mut rows = self.tables.destination_names.range::<&[u8]>((from, Unbounded))?;
+        for looked_at in 1.. {
+            let Some(row) = rows.next() else { break };
             let it = self.stored(DestNo(row?.1.value()))?;
+            let name = it.name.clone();
             let tenant = tenants.is_empty() || tenants.contains(&it.settings.tenant);
             let state = states.is_empty() || states.contains(&it.note.state);
-            if !tenant || !state {
-                continue;
-            }
-            if page.items.len() == limit {
-                page.next = page.items.last().map(|last: &DestinationView| last.name.clone());
+            page.items.extend(Some(it).filter(|_| tenant && state));
+            let over = looked_at % ASK_EVERY == 0 && stop();
+            if page.items.len() == limit || looked_at == PAGE_RECORDS || over {
+                page.next = rows.next().transpose()?.map(|_| name);
                 break;
             }
-            page.items.push(it);
         }
         Ok(page)
     }

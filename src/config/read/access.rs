@@ -149,8 +149,11 @@ fn digest(value: &Value) -> Reading<[u8; 32]> {
 
 /// `token` where no token opens it would be a locked door without a key.
 pub(super) fn keys_fit(settings: &Settings) -> Result<(), ConfigError> {
-    let opens = |scopes: &[Scope]| {
-        settings.tokens.iter().any(|token| token.scopes.iter().any(|scope| scopes.contains(scope)))
+    // What /metrics says is about every tenant: a token that is pinned does not open it.
+    let opens = |table: &str, scopes: &[Scope]| {
+        let fits = |token: &Token| token.scopes.iter().any(|scope| scopes.contains(scope));
+        let pinned = |token: &Token| table == "metrics" && token.tenants.is_some();
+        settings.tokens.iter().any(|token| fits(token) && !pinned(token))
     };
     let listeners = [
         ("ingest", Some(&settings.ingest.listener), &[Scope::Ingest, Scope::Read, Scope::Admin][..]),
@@ -158,7 +161,7 @@ pub(super) fn keys_fit(settings: &Settings) -> Result<(), ConfigError> {
         ("metrics", settings.metrics.as_ref(), &[Scope::Read, Scope::Admin][..]),
     ];
     for (table, listener, scopes) in listeners {
-        let locked = listener.is_some_and(|it| it.auth == Auth::Token) && !opens(scopes);
+        let locked = listener.is_some_and(|it| it.auth == Auth::Token) && !opens(table, scopes);
         agree(!locked, &format!("{table}.auth"), Origin::Default, || {
             format!(
                 "\"none\", or have a [[token]] that opens it: duehook token new makes one ({table}.auth is \"token\")"

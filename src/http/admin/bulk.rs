@@ -61,10 +61,10 @@ pub async fn start(State(app): State<Arc<App>>, caller: Caller, request: Request
     begin(&app, &caller, ordered).await
 }
 
-/// Of the tenants that are named those that the caller may change; none that are named: all of them.
+/// The tenants that are named; none: all that the caller may change.
 fn own(caller: &Caller, named: Vec<Name>) -> Result<Vec<Name>, Problem> {
-    let own = caller.among(named);
-    if caller.tenants().is_some() && own.is_empty() { Err(tenant_not_allowed()) } else { Ok(own) }
+    named.iter().try_for_each(|tenant| caller.may_change(tenant))?;
+    Ok(caller.among(named))
 }
 
 /// How many deliveries a job would take now.

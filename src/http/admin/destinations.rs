@@ -126,8 +126,9 @@ pub async fn list(State(app): State<Arc<App>>, caller: Caller, uri: Uri) -> Answ
     if caller.tenants().is_some() && tenants.is_empty() {
         return Ok(ok(&List::<DestinationObject<'_>>::whole(Vec::new())));
     }
-    let page =
-        app.read(move |snapshot, _| snapshot.destinations(&tenants, &states, from.as_ref(), limit)).await?;
+    let page = app
+        .read(move |snapshot, stop| snapshot.destinations(&tenants, &states, from.as_ref(), limit, stop))
+        .await?;
     let gates = gates(&app, page.items.iter().map(|view| view.no).collect()).await?;
     let gate = |place: usize| gates.get(place).and_then(Option::as_ref);
     let data = page.items.iter().enumerate();

@@ -10,7 +10,7 @@ use crate::http::error::{Code, Problem};
 use crate::model::{DeliveryId, DestinationState, Name};
 
 /// Orders and reads that are about every tenant at once.
-const WHOLE: [&str; 11] = [
+const WHOLE: [&str; 12] = [
     "/v1/claims/stop",
     "/v1/claims/start",
     "/v1/drain",
@@ -22,6 +22,7 @@ const WHOLE: [&str; 11] = [
     "/v1/config/reload",
     "/v1/audit",
     "/metrics",
+    "/v1/stats",
 ];
 
 /// True for what is about every tenant at once: nobody's who is pinned.

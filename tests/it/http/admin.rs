@@ -88,6 +88,19 @@ async fn an_etag_guards_a_change() {
     let newest = changed.header("etag").unwrap().to_owned();
     changed.expect(200);
     assert_eq!(guarded("DELETE", &newest).await.status, 204);
+    // The name is given anew: the tags of the one that is gone are not its own.
+    let made = world.admin("PUT", SHOP, LEAST).await;
+    let first = made.header("etag").unwrap().to_owned();
+    made.expect(201);
+    assert_ne!(first, old);
+    guarded("PUT", &old).await.refused(412, "revision_mismatch", &[]);
+    let only_new = async |path: &str, value: &str| {
+        let request = world.ask("PUT", &world.server.admin, path).header("if-none-match", value);
+        Answer::of(request.header("content-type", "application/json").body(LEAST)).await
+    };
+    only_new(SHOP, "*").await.refused(412, "revision_mismatch", &[]);
+    only_new(SHOP, &first).await.refused(422, "invalid", &["if-none-match"]);
+    only_new("/v1/destinations/another", "*").await.expect(201);
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! The audit log: each change of an operator leaves its entry in the commit that makes it.
 
+use std::sync::Arc;
+
 use duehook::engine::command::{ClaimsOrder, Order, StateVerb};
+use duehook::engine::jobs::JobOrder;
 use duehook::model::{Action, AuditEntry, Secret};
 use duehook::store::{AuditFilter, check};
 
@@ -51,6 +54,33 @@ fn put(place: u32, change: impl FnOnce(&mut Destination)) -> Command {
     change(&mut settings);
     let (name, settings) = (destination(place), Box::new(settings));
     Command::PutDestination { name, settings, keep_secrets: true, expect: Expect::Anything }
+}
+
+/// A request can be slower than a name changes hands: what counts is whose it is in the step.
+#[test]
+fn who_is_pinned_changes_no_destination_of_another_tenant() {
+    let mut scene = Scene::new(Setting::default(), |_| soon(200, None));
+    let shop = || destination(0);
+    let pinned = |what: Command| Order {
+        tenants: Some(Arc::new([name("stranger")])),
+        ..Order::of(&"token:x".into(), what)
+    };
+    let secret = || Secret::symmetric(&[7; 32]).expect("a secret");
+    for what in [
+        put(0, |it| it.tenant = name("stranger")),
+        Command::RotateSecret { name: shop(), secret: secret(), overlap: Millis(0) },
+        Command::SetState { name: shop(), verb: StateVerb::Pause, reason: String::new() },
+        Command::Hold { name: shop(), until: scene.now().wall.plus(Millis(HOUR)), reason: String::new() },
+        Command::Release { name: shop() },
+        Command::Job(JobOrder::Remove { name: shop(), expect: Expect::Anything, by: "token:x".into() }),
+        Command::DeleteDestination { name: shop(), expect: Expect::Anything },
+    ] {
+        let batch = Batch { commands: vec![pinned(what.clone())], ..Batch::default() };
+        assert_eq!(scene.step(batch).commands, [Err(CommandError::TenantNotAllowed)], "{what:?}");
+    }
+    let release = Command::Release { name: destination(9) };
+    let batch = Batch { commands: vec![pinned(release)], ..Batch::default() };
+    assert_eq!(scene.step(batch).commands, [Err(CommandError::DestinationUnknown)]);
 }
 
 #[test]

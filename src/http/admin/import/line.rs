@@ -112,13 +112,18 @@ fn number(fields: &mut Fields<'_>, name: &'static str) -> u64 {
     number.unwrap_or_default()
 }
 
-/// A count that must be there, and has room to grow.
-fn count(fields: &mut Fields<'_>, name: &'static str) -> u32 {
+/// A number of at most `most` that must be there.
+fn up_to(fields: &mut Fields<'_>, name: &'static str, most: u32) -> u32 {
     let number = number(fields, name);
-    u32::try_from(number).ok().filter(|count| *count <= MAX_COUNT).unwrap_or_else(|| {
-        fields.fault(name, format!("must be at most {MAX_COUNT}"));
+    u32::try_from(number).ok().filter(|number| *number <= most).unwrap_or_else(|| {
+        fields.fault(name, format!("must be at most {most}"));
         0
     })
+}
+
+/// A counter that must be there, and has room to go on.
+fn count(fields: &mut Fields<'_>, name: &'static str) -> u32 {
+    up_to(fields, name, MAX_COUNT)
 }
 
 /// True or false; absent is false.

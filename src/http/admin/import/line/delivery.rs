@@ -4,7 +4,7 @@ use base64::Engine as _;
 use bytes::Bytes;
 use sha2::Digest as _;
 
-use super::{Checks, at, count, flag, needed, number, other_region, short, word};
+use super::{Checks, at, count, flag, needed, number, other_region, short, up_to, word};
 use crate::delivery::{Attempt, Delivery, NO_DIGEST, Payload, Source, State};
 use crate::engine::import::DeliveryLine;
 use crate::http::dto::delivery::REFERENCE;
@@ -85,7 +85,7 @@ fn record(
         not_before: fields.parsed("not_before"),
         max_age: Millis(number(fields, "max_age_ms")),
         expires_at: at(fields, "expires_at"),
-        max_failures: count(fields, "max_failures"),
+        max_failures: up_to(fields, "max_failures", u32::MAX),
         state: state(fields, payload.as_ref()),
         attempts: count(fields, "attempts"),
         failures: count(fields, "failures"),

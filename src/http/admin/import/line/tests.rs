@@ -103,8 +103,8 @@ fn c159_what_is_written_is_read_back_with_its_types() {
     check(b"\x00\xff\xfe\n\r\"", |it| it.content_type = "application/octet-stream".to_owned());
     check(b"{\"n\":9007199254740993}", |it| {
         it.max_age = Millis(u64::MAX);
-        (it.attempts, it.revision, it.max_failures) = (u32::MAX, u32::MAX, u32::MAX);
-        (it.failures, it.throttles, it.interrupted) = (u32::MAX - 1, 2, 4);
+        (it.attempts, it.revision, it.max_failures) = (MAX_COUNT, MAX_COUNT, u32::MAX);
+        (it.failures, it.throttles, it.interrupted) = (MAX_COUNT - 1, 2, 4);
     });
     check(b"x", |it| {
         it.headers = ["z", "a", "m"].map(|name| Header::new(name, "\"\\ \t~").unwrap()).into();
@@ -177,6 +177,11 @@ fn each_fault_of_a_delivery_names_its_field() {
     check("/labels", json!([]), "labels");
     check("/last", json!({"n": 1}), "last");
     check("/last", json!([]), "last");
+    // A counter at its end would stop the engine at the next attempt, and after every start again.
+    for counter in ["/attempts", "/failures", "/throttles", "/interrupted", "/revision"] {
+        check(counter, json!(MAX_COUNT + 1), &counter[1..]);
+        check(counter, json!(u64::MAX), &counter[1..]);
+    }
     check("/state", json!("leased"), "state");
     check("/state", json!("terminal"), "state");
     check("/state", Value::Null, "state");
@@ -314,9 +319,21 @@ fn each_fault_of_a_destination_names_its_field() {
     check("/hold", json!({"until": "2026-01-15T12:00:00Z", "reason": "x"}), "hold");
     check("/hold", json!(1), "hold");
     check("/learnt", json!({"limit": 4_294_967_296_u64}), "learnt");
+    check("/learnt", json!({"refusals": MAX_COUNT + 1}), "learnt");
+    check("/revision", json!(MAX_COUNT + 1), "revision");
     check("/learnt", json!({"more": 1}), "learnt");
     check("/learnt", json!(1), "learnt");
     check("/in_flight", json!(1), "in_flight");
+}
+
+#[test]
+fn what_was_learnt_is_taken_up_to_what_can_be() {
+    let line = text(&dto::DestinationLine::of(&destination(), &GateMemory::default()));
+    let learnt = json!({"latency_ms": u64::MAX, "rate": u64::MAX, "rate_floor": 7});
+    let Ok(Line::Destination(got)) = read_in("eu", &changed(&line, "/learnt", learnt)) else {
+        panic!("{line}")
+    };
+    assert_eq!((got.memory.latency, got.memory.learnt), (Some(Millis(60_000)), Some((100_000_000_000, 7))));
 }
 
 #[test]
