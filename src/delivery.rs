@@ -356,6 +356,7 @@ impl Delivery {
 
     fn finish(&mut self, outcome: Ending, end: End) {
         self.state = State::Terminal { outcome, at: end.at, step: end.step };
+        self.cancelling = false;
         self.revision += 1;
     }
 

@@ -264,7 +264,7 @@ impl InStep<'_, '_> {
             Some(Went::Undecided | Went::Due) => None,
             None => self.core.leases.get(&delivery.id).map(|out| out.lease),
         };
-        Ok(Accepted { delivery: self.core.view(delivery, lease), duplicate })
+        Ok(Accepted { delivery: self.core.view(delivery, lease, self.now), duplicate })
     }
 }
 

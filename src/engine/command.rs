@@ -313,10 +313,14 @@ pub struct ClaimsSet {
     pub fence: Option<u64>,
 }
 
-/// The server was drained, and what was given is not the fence of that.
+/// What was given is not the fence of the newest drain, or nothing was and the server is drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the server was drained so that another takes over, and only its fence starts it again")]
-pub struct FenceRequired;
+pub enum FenceRequired {
+    #[error("the server was drained so that another takes over, and only its fence starts it again")]
+    Drained,
+    #[error("the server is not drained, and the fence that was given is not that of its last drain")]
+    Stale,
+}
 
 /// A command that changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -41,8 +41,11 @@ fn ordered(order: ClaimsOrder, now: Claims, fence: u64) -> Result<(Claims, u64),
         (ClaimsOrder::Stop, stopped) => Ok((stopped, fence)),
         (ClaimsOrder::Drain, Claims::Drained) => Ok((Claims::Drained, fence)),
         (ClaimsOrder::Drain, _) => Ok((Claims::Drained, fence + 1)),
-        (ClaimsOrder::Start { fence: None }, Claims::Drained) => Err(FenceRequired),
-        (ClaimsOrder::Start { fence: Some(given) }, _) if given != fence => Err(FenceRequired),
+        (ClaimsOrder::Start { fence: None }, Claims::Drained) => Err(FenceRequired::Drained),
+        (ClaimsOrder::Start { fence: Some(given) }, _) if given != fence => match now {
+            Claims::Drained => Err(FenceRequired::Drained),
+            Claims::Running | Claims::Stopped | Claims::Restored | Claims::Moved => Err(FenceRequired::Stale),
+        },
         (ClaimsOrder::Start { .. }, _) => Ok((Claims::Running, fence)),
     }
 }

@@ -330,7 +330,7 @@ fn waiting(view: &DeliveryView, blocked_by: Vec<Blocked>, ahead: usize, now: Tim
         (None, _) => (Verdict::Starting, starting(ahead)),
         (Some(one), Some(at)) if at >= expires => {
             let why = format!("it may not be sent before {at} because {}", one.detail);
-            (Verdict::ExpiresFirst, format!("It will expire at {expires} unsent: {why}."))
+            (Verdict::ExpiresFirst, format!("It will expire at {expires} undelivered: {why}."))
         }
         (Some(one), at) => (Verdict::Waiting, waits(one, at, expires)),
     };
@@ -383,7 +383,7 @@ fn next_step(blocked: &Blocked) -> &'static str {
     match blocked.kind {
         BlockKind::Paused => "once someone resumes the destination",
         BlockKind::Disabled => "once someone enables or makes the destination again",
-        BlockKind::ClaimsStopped => "once the server has started again",
+        BlockKind::ClaimsStopped => "once someone starts claims again",
         BlockKind::Draining => "once another server has taken over",
         BlockKind::NotDue
         | BlockKind::DestinationHold

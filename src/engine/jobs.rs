@@ -210,7 +210,7 @@ impl InStep<'_, '_> {
     fn change_one(&mut self, job: &Job, id: DeliveryId) -> Result<bool, StoreError> {
         let Found::Delivery(it) = self.file.delivery(id)? else { return Ok(false) };
         let lease = self.core.leases.get(&id).map(|out| out.lease);
-        let view = self.core.view(Arc::new(*it), lease);
+        let view = self.core.view(Arc::new(*it), lease, self.now);
         if !job.takes(&view) || !self.may_change(job.action, &view) {
             return Ok(false);
         }

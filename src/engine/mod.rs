@@ -381,11 +381,11 @@ impl Core {
     }
 
     /// The view of a delivery as it stands in this step.
-    fn view(&self, delivery: Arc<Delivery>, lease: Option<Lease>) -> DeliveryView {
+    fn view(&self, delivery: Arc<Delivery>, lease: Option<Lease>, now: Now) -> DeliveryView {
         let no = delivery.destination;
         let facts = self.directory.facts(no);
         let class = self.directory.class_settings(delivery.class).name.clone();
-        let held_until = self.schedule.held_until(no);
+        let held_until = self.schedule.shut_until(no, now);
         let (tenant, destination) = (facts.tenant.clone(), facts.name.clone());
         DeliveryView { delivery, lease, tenant, destination, class, held_until }
     }

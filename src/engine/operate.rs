@@ -212,15 +212,10 @@ impl InStep<'_, '_> {
     /// Ends a hold; where there is none, nothing changes and nothing is noted.
     fn release(&mut self, name: &Name) -> Answer {
         self.with_gate(name, |work, no| {
-            let held = work.core.schedule.held_until(no);
+            let Some(until) = work.core.schedule.held_until(no) else { return Ok(()) };
             work.core.schedule.release_hold(no, work.now);
-            match held {
-                Some(until) => {
-                    let detail = format!("was held until {until}");
-                    work.note(Action::DestinationRelease, Some(name.to_string()), detail)
-                }
-                None => Ok(()),
-            }
+            let detail = format!("was held until {until}");
+            work.note(Action::DestinationRelease, Some(name.to_string()), detail)
         })
     }
 
@@ -282,7 +277,7 @@ impl InStep<'_, '_> {
         self.note(Action::DeliveryErase, Some(it.id.to_string()), standing(&it, false))?;
         it.erase(false, end).map_err(|refused| StoreError::Contradiction(format!("erased: {refused}")))?;
         self.file.rewrite(&it)?;
-        Ok(Ok(Done::Delivery(Box::new(self.core.view(Arc::new(it), None)))))
+        Ok(Ok(Done::Delivery(Box::new(self.core.view(Arc::new(it), None, self.now)))))
     }
 
     /// Changes one delivery by an operator's word.
@@ -326,7 +321,7 @@ impl InStep<'_, '_> {
                 it = *stored;
             }
         }
-        let view = self.core.view(Arc::new(it), lease);
+        let view = self.core.view(Arc::new(it), lease, self.now);
         Ok(Ok(Done::Delivery(Box::new(view))))
     }
 

@@ -22,6 +22,7 @@ use crate::config::{Auth, Scope, Token};
 use crate::engine::command::Order;
 use crate::http::app::{App, Entry};
 use crate::http::error::{Code, Problem};
+use crate::http::status;
 use crate::model::Name;
 
 pub use needs::{Needs, needs};
@@ -174,6 +175,7 @@ pub async fn authorise(
     next: Next,
 ) -> Response {
     let method = request.method().clone();
+    let browser = status::is_asked_for(&request);
     let admitted = match admit(&guard, &request, path.as_str()) {
         Ok(caller) => pinned(&guard.app, caller, &method, path.as_str(), params).await,
         Err(problem) => Err(problem.closing()),
@@ -183,6 +185,7 @@ pub async fn authorise(
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
+        Err(problem) if browser && problem.code == Code::TokenRequired => status::locked(),
         Err(problem) => problem.into_response(),
     }
 }

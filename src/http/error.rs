@@ -243,7 +243,12 @@ impl From<Left> for Problem {
 
 impl From<FenceRequired> for Problem {
     fn from(why: FenceRequired) -> Problem {
-        let remedy = "if its work was imported nowhere, POST /v1/drain (duehook drain) shows it once more";
+        let remedy = match why {
+            FenceRequired::Drained => {
+                "if its work was imported nowhere, POST /v1/drain (duehook drain) shows it once more"
+            }
+            FenceRequired::Stale => "leave it out to start claims",
+        };
         Problem::new(Code::FenceRequired, format!("{why}; {remedy}")).at("fence")
     }
 }

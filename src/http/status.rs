@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, Response, Uri, header};
+use axum::http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
@@ -27,13 +27,36 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
 /// `GET /`.
 pub async fn page(uri: Uri) -> Answered {
     query::none(&uri)?;
+    Ok(document())
+}
+
+fn document() -> Response<Body> {
     let mut response = Response::new(Body::from(PAGE));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    Ok(with(response, header::CONTENT_SECURITY_POLICY, &POLICY))
+    with(response, header::CONTENT_SECURITY_POLICY, &POLICY)
+}
+
+/// True for a browser that asks for the page.
+#[must_use]
+pub fn is_asked_for<B>(request: &Request<B>) -> bool {
+    let takes = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.contains("text/html"));
+    request.uri().path() == "/"
+        && request.method() == Method::GET
+        && request.headers().get_all(header::ACCEPT).iter().any(takes)
+}
+
+/// The page that stands in place of a 401, so that a browser can be given a token: it holds nothing
+/// of the server's, and asks for everything with what is typed into it.
+#[must_use]
+pub fn locked() -> Response<Body> {
+    let mut response = document();
+    *response.status_mut() = StatusCode::UNAUTHORIZED;
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
 }
 
 /// The digest of what stands between two marks of the page.

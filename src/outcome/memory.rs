@@ -26,3 +26,11 @@ pub struct GateMemory {
     /// Where a slow configured rate stands.
     pub paced_until: Option<Timestamp>,
 }
+
+impl GateMemory {
+    /// When the destination lets anything through again, if a hold or its breaker shuts it.
+    #[must_use]
+    pub fn shut_until(&self) -> Option<Timestamp> {
+        self.hold.map(|hold| hold.until).max(self.breaker_until)
+    }
+}

@@ -114,6 +114,12 @@ impl Schedule {
         self.gate(no).hold.map(|(hold, _)| hold.until)
     }
 
+    /// Until when a hold or the breaker lets nothing through, in wall time.
+    #[must_use]
+    pub fn shut_until(&self, no: DestNo, now: Now) -> Option<Timestamp> {
+        self.memory(no, now).shut_until()
+    }
+
     /// Every destination that is not deleted, in one pass over what is in RAM.
     pub fn lines(&self) -> impl Iterator<Item = GateLine> {
         let living = |(_, gate): &(u32, &super::Gate)| gate.settings.state != DestinationState::Deleted;

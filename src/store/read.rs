@@ -235,11 +235,11 @@ impl Snapshot {
         let it = self.stored(no)?;
         let gate = self.tables.gates.get(no.0)?;
         let gate = gate.map(|value| record::decode_gate(no, value.value())).transpose();
-        let hold = gate.map_err(|_| rows::damaged("gate", no.0))?.and_then(|gate| gate.hold);
+        let gate = gate.map_err(|_| rows::damaged("gate", no.0))?;
         let known = Known {
             name: it.name,
             tenant: it.settings.tenant,
-            held_until: hold.map(|hold| hold.until),
+            held_until: gate.and_then(|gate| gate.shut_until()),
             deleted: it.note.state == DestinationState::Deleted,
         };
         self.names.borrow_mut().insert(no, known.clone());

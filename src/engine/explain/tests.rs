@@ -281,8 +281,8 @@ fn a_server_that_stops_claims_nothing() {
         edit(&mut case.view).state = waiting(later(3_000), NextReason::Backoff);
         case.standing = Standing::Stopped;
     });
-    let text = "It waits because the server is stopping and starts no more requests. It goes on once the server has \
-                started again, and expires at 2026-01-15T13:00:00.000Z.";
+    let text = "It waits because the server is stopping and starts no more requests. It goes on once someone \
+                starts claims again, and expires at 2026-01-15T13:00:00.000Z.";
     check(&got, Verdict::Waiting, &[BlockKind::NotDue, BlockKind::ClaimsStopped], None, text);
 }
 
@@ -333,7 +333,7 @@ fn what_expires_first_says_so() {
     check_at(hour - 1, Verdict::Waiting);
     check_at(hour, Verdict::ExpiresFirst);
     let got = case(|case| case.gate = held(later(2 * hour), HoldReason::RateLimited));
-    let text = "It will expire at 2026-01-15T13:00:00.000Z unsent: it may not be sent before \
+    let text = "It will expire at 2026-01-15T13:00:00.000Z undelivered: it may not be sent before \
                 2026-01-15T14:00:00.000Z because the receiver answered 429, and everything for this \
                 destination waits.";
     check(&got, Verdict::ExpiresFirst, &[BlockKind::DestinationHold], Some(later(2 * hour)), text);

@@ -44,7 +44,7 @@ fn what_the_engine_refuses() {
     check(Unavailable::BackupHold.into(), 503, "backup_hold", None);
     check(Rejected::Damaged.into(), 500, "damaged", None);
     check(Rejected::Draining { retry_after: Millis(1) }.into(), 503, "draining", None);
-    check(FenceRequired.into(), 409, "fence_required", Some("fence"));
+    check(FenceRequired::Drained.into(), 409, "fence_required", Some("fence"));
     check(Unavailable::ShuttingDown.into(), 503, "shutting_down", None);
     check(CommandError::DestinationUnknown.into(), 404, "not_found", None);
     check(CommandError::DeliveryUnknown.into(), 404, "not_found", None);

@@ -89,6 +89,12 @@ async fn t60_who_has_no_known_token_learns_nothing() {
         assert_eq!((answer.status, answer.header("www-authenticate")), (401, Some("Bearer")), "{path}");
         answer.refused(401, "token_required", &[]);
     }
+    // A browser gets the page that asks for a token, and nothing of the server's in it.
+    let page = Answer::of(it.client.get(it.server.admin.clone()).header("accept", "text/html,*/*")).await;
+    assert_eq!((page.status, page.header("www-authenticate")), (401, Some("Bearer")));
+    let open = Answer::of(it.client.get(it.server.admin.clone()).bearer_auth("read")).await;
+    assert_eq!((open.status, &open.text), (200, &page.text));
+    assert!(page.header("content-security-policy").is_some());
     for path in ["/healthz", "/readyz"] {
         assert_eq!(it.status("", "GET", path).await.0, 200, "{path}");
     }
