@@ -134,8 +134,8 @@
 //!   says who served the file.
 //! - **A tenant has half of what the server holds** unless it is given more, its own attempts in flight not
 //!   counted; after a start what waits is counted first, and until then a quota is a lower bound.
-//! - **What is ordered and changes nothing leaves no entry**: the audit log says what was done. What is not
-//!   the engine's to do (a backup, a hold of commits) has its entry before it is begun.
+//! - **What is ordered and changes nothing leaves no entry**: the audit log says what was done. A
+//!   backup has its entry once it is there, and a hold of commits before it keeps the entry back.
 //! - **A class window that changes begins its histograms anew**: their buckets would be others.
 //! - **A request that does not fit is refused whole**, but for items that repeat what is stored.
 //! - **The runtime is woken once a step** with all replies and sends, and the engine only while it

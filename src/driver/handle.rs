@@ -98,6 +98,7 @@ pub struct Health {
     pub claims: &'static str,
     /// Nothing new is taken, so that another server can take over.
     pub drained: bool,
+    /// Of the inbox, or of the server, which holds as many deliveries as it may.
     pub ingest_queue_full: bool,
     /// No commit is made because an operator's copy is to be whole.
     pub held: bool,
@@ -311,7 +312,7 @@ impl Handle {
             shutting_down,
             claims: claims_word(&live, shutting_down),
             drained: live.claims == Claims::Drained,
-            ingest_queue_full: self.inbox.is_full(),
+            ingest_queue_full: self.inbox.is_full() || live.full,
             held: self.is_held(),
             clock_steps: live.figures.clock_steps,
             clock_unproven: live.figures.clock_proven_at.since(now),

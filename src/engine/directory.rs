@@ -16,6 +16,9 @@ use crate::time::Millis;
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     by_name: BTreeMap<Name, DestNo>,
+    /// Those that were deleted, by name and tenant: made again they have their number again, and with it
+    /// the keys of what was delivered to them.
+    buried: BTreeMap<(Name, Name), DestNo>,
     /// By number.
     facts: Vec<Facts>,
     tenants: BTreeMap<Name, TenantNo>,
@@ -81,12 +84,20 @@ impl Directory {
     pub(super) fn put(&mut self, no: DestNo, mut facts: Facts) {
         self.share(&mut facts);
         let place = usize::try_from(no.0).unwrap_or(usize::MAX);
+        let of_tenant = (facts.name.clone(), facts.tenant.clone());
         match facts.state {
-            DestinationState::Deleted => self.by_name.remove(&facts.name),
-            DestinationState::Active | DestinationState::Paused | DestinationState::Disabled => {
-                self.by_name.insert(facts.name.clone(), no)
+            DestinationState::Deleted => {
+                // The name may be another tenant's by now.
+                if self.by_name.get(&facts.name) == Some(&no) {
+                    self.by_name.remove(&facts.name);
+                }
+                self.buried.insert(of_tenant, no);
             }
-        };
+            DestinationState::Active | DestinationState::Paused | DestinationState::Disabled => {
+                self.buried.remove(&of_tenant);
+                self.by_name.insert(facts.name.clone(), no);
+            }
+        }
         match self.facts.get_mut(place) {
             Some(known) => *known = facts,
             None => self.facts.push(facts),
@@ -107,6 +118,12 @@ impl Directory {
     /// The destination that has this name now.
     pub(super) fn find(&self, name: &Name) -> Option<(DestNo, &Facts)> {
         let no = *self.by_name.get(name)?;
+        Some((no, self.facts(no)))
+    }
+
+    /// The destination that the tenant deleted under this name, the newest of them.
+    pub(super) fn buried(&self, name: &Name, tenant: &Name) -> Option<(DestNo, &Facts)> {
+        let no = *self.buried.get(&(name.clone(), tenant.clone()))?;
         Some((no, self.facts(no)))
     }
 

@@ -200,8 +200,8 @@ impl InStep<'_, '_> {
         if !dry_run {
             let DestinationLine { name, settings, note, created_at, revision, memory } = line;
             let stored = StoredDestination { name, settings, note, created_at, revision };
-            let no = self.add_destination(&stored, memory)?;
-            self.file.put_gate(no, &memory)?;
+            let made = self.add_destination(stored, memory)?;
+            self.file.put_gate(made.no, &memory)?;
         }
         Ok(Ok(Imported::New))
     }

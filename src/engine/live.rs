@@ -47,6 +47,8 @@ pub struct Live {
     pub accepted_per_second: f64,
     pub finished_per_second: f64,
     pub quarantined: u64,
+    /// It holds as many deliveries as it may: nothing new is taken.
+    pub full: bool,
     /// In the order of their numbers.
     pub classes: Vec<ClassLive>,
     /// Due in each of the next 60 minutes, the current one first.
@@ -74,6 +76,7 @@ impl Live {
             accepted_per_second: 0.0,
             finished_per_second: 0.0,
             quarantined: 0,
+            full: false,
             classes: Vec::new(),
             forecast: vec![0; crate::schedule::FORECAST_MINUTES],
             destinations: DestinationsLive::default(),

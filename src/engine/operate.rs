@@ -99,8 +99,8 @@ impl InStep<'_, '_> {
         let detail = format!("tenant {}, host {}", settings.tenant, settings.url.host_str().unwrap_or("-"));
         self.note(Action::DestinationCreate, Some(name.to_string()), detail)?;
         let stored = StoredDestination { name, settings, note, created_at: self.now.wall, revision: 1 };
-        let no = self.add_destination(&stored, GateMemory::default())?;
-        Ok(Ok(Done::Created(Box::new(DestinationView::of(no, stored)))))
+        let view = self.add_destination(stored, GateMemory::default())?;
+        Ok(Ok(Done::Created(Box::new(view))))
     }
 
     /// True when one more destination can be had.
@@ -109,17 +109,29 @@ impl InStep<'_, '_> {
         directory.living() < MAX_DESTINATIONS && directory.len() < MAX_NUMBERS
     }
 
-    /// Stores a new destination under the next number, with what its gate is to know.
+    /// Stores a new destination, with what its gate is to know. It has the next number, or the one that
+    /// its tenant gave up under this name: a key belongs to tenant and destination as long as the record
+    /// of its delivery lives, whatever happens to the destination meanwhile.
     pub(super) fn add_destination(
         &mut self,
-        stored: &StoredDestination,
+        mut stored: StoredDestination,
         memory: GateMemory,
-    ) -> Result<DestNo, StoreError> {
-        let facts = Facts::of(stored, self.tenant(&stored.settings.tenant)?);
-        let no = self.core.schedule.add(facts.gate(&self.core.limits.tenant_weights), memory, self.now);
+    ) -> Result<DestinationView, StoreError> {
+        let tenant = self.tenant(&stored.settings.tenant)?;
+        let buried = self.core.directory.buried(&stored.name, &stored.settings.tenant);
+        let again = buried.map(|(no, facts)| (no, facts.revision));
+        if let Some((_, before)) = again {
+            stored.revision = stored.revision.max(before + 1);
+        }
+        let facts = Facts::of(&stored, tenant);
+        let gate = facts.gate(&self.core.limits.tenant_weights);
+        let no = match again {
+            Some((no, _)) => self.core.schedule.add_again(no, gate, memory, self.now),
+            None => self.core.schedule.add(gate, memory, self.now),
+        };
         self.core.directory.put(no, facts);
-        self.file.put_destination(no, stored)?;
-        Ok(no)
+        self.file.put_destination(no, &stored)?;
+        Ok(DestinationView::of(no, stored))
     }
 
     fn tenant(&mut self, name: &Name) -> Result<TenantNo, StoreError> {

@@ -57,6 +57,7 @@ impl Core {
             accepted_per_second: rates.accepted,
             finished_per_second: rates.finished,
             quarantined: self.tally.quarantined,
+            full: self.unended() >= self.limits.max_deliveries,
             classes: (0..self.tally.classes())
                 .map(|class| self.class(class, rates.claims[class], &survey))
                 .collect(),

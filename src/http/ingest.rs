@@ -12,7 +12,7 @@ pub mod refusals;
 
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, Response, StatusCode, Uri, header};
 
@@ -42,9 +42,16 @@ pub async fn one(State(app): State<Arc<App>>, caller: Caller, request: Request) 
 async fn read_one(app: &App, caller: &Caller, request: Request) -> Answered {
     let (parts, body) = request.into_parts();
     query::none(&parts.uri)?;
-    one_text(body::json_kind(&parts.headers)?)?;
+    // An absent body is an empty object.
+    let is_absent = body.is_end_stream();
+    if !is_absent {
+        one_text(body::json_kind(&parts.headers)?)?;
+    }
     let key = header_key(&parts.headers)?;
-    let text = body::read(&parts.headers, body, app.delivery_bound()).await?;
+    let text = match is_absent {
+        true => Bytes::from_static(b"{}"),
+        false => body::read(&parts.headers, body, app.delivery_bound()).await?,
+    };
     let delivery = item::read(&text, &text, key, &checks(app, &app.rulebook()))?;
     take(app, caller, delivery).await
 }

@@ -52,9 +52,12 @@ pub async fn copy(State(app): State<Arc<App>>, caller: Caller, request: Request)
     let path = path(&mut fields);
     fields.finish(&[])?;
     let path = path.ok_or_else(|| Problem::field("path", "required"))?;
-    note(&app, &caller, Action::Backup, format!("to {}", path.display())).await?;
     let (copied, took) = app.handle.backup(path).await?;
     let Copied { path, bytes, deliveries, damaged } = &copied;
+    // It is there, whether this can be written or not.
+    if let Err(problem) = note(&app, &caller, Action::Backup, format!("to {}", path.display())).await {
+        tracing::warn!(code = problem.code.facts().0, "the backup has no entry in the audit log");
+    }
     let (bytes, deliveries, damaged) = (*bytes, *deliveries, *damaged);
     Ok(answer(StatusCode::CREATED, &BackupObject { path, bytes, deliveries, damaged, took_ms: took.0 }))
 }
@@ -81,7 +84,7 @@ pub async fn release(State(app): State<Arc<App>>, caller: Caller, request: Reque
     Ok(no_content())
 }
 
-/// What is not the engine's to do is in the audit log before it is begun.
+/// What is not the engine's to do has its entry when it is done; a hold, before it keeps it back.
 async fn note(app: &App, caller: &Caller, action: Action, detail: String) -> Result<(), Problem> {
     order(app, caller, Command::Note { action, detail }).await.map(drop)
 }

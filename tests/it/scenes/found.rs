@@ -1,6 +1,6 @@
 //! What reviews found, each as the story that shows it.
 
-use duehook::engine::command::{Command, StateVerb};
+use duehook::engine::command::{Command, Done, Expect, StateVerb};
 use duehook::outcome::Ending;
 
 use super::*;
@@ -127,4 +127,52 @@ fn a_snapshot_of_a_closed_file_says_so() {
     let page = snapshot.list(&Filter::default(), Order::OldestCreated, None, 50, now.wall, &|| false);
     assert!(matches!(page, Err(StoreError::Closed)), "{page:?}");
     assert!(matches!(reader.snapshot(), Err(StoreError::Closed)));
+}
+
+/// A key lives as long as the record of its delivery, and so through the end of its destination: a
+/// provisioning tool that deletes and makes it again is no reason to deliver an event twice.
+#[test]
+fn a_key_outlives_its_destination() {
+    let mut scene = Scene::new(Setting::default(), |_| soon(200, None));
+    let keyed = |scene: &mut Scene| {
+        let post = scene.post(0, |it| it.key = Some("k".parse().expect("a key"))).expect("it is taken");
+        (post.delivery.delivery.id, post.duplicate)
+    };
+    let make = |scene: &mut Scene, tenant: &str| {
+        let mut settings = settings(8, Millis(15_000));
+        settings.tenant = name(tenant);
+        let (name, settings, expect) = (destination(0), Box::new(settings), Expect::New);
+        let made = scene.command(Command::PutDestination { name, settings, keep_secrets: true, expect });
+        let Ok(Done::Created(view)) = made else { panic!("{made:?}") };
+        (view.no.0, view.revision)
+    };
+    let remove = |scene: &mut Scene| {
+        let delete = Command::DeleteDestination { name: destination(0), expect: Expect::Anything };
+        assert_eq!(scene.command(delete), Ok(Done::Deleted));
+    };
+    let (first, _) = keyed(&mut scene);
+    scene.run_to(1_000);
+    assert_eq!(scene.ending(first), Some(Ending::Delivered));
+    let tenant = scene.view(first).expect("it is kept").tenant;
+    remove(&mut scene);
+    assert_eq!(make(&mut scene, tenant.as_str()), (0, 3), "its number, and a tag that it never had");
+    assert_eq!(keyed(&mut scene), (first, true));
+    // Another tenant's is another one, and has no part in it.
+    remove(&mut scene);
+    assert_eq!(make(&mut scene, "stranger"), (1, 1));
+    let (theirs, duplicate) = keyed(&mut scene);
+    assert!(theirs != first && !duplicate);
+    scene.run_to(2_000);
+    remove(&mut scene);
+    scene.restart(10);
+    assert_eq!(make(&mut scene, tenant.as_str()), (0, 5));
+    // And the number that is in use leads there after a start, though a later one had the name.
+    scene.restart(10);
+    assert_eq!(keyed(&mut scene), (first, true));
+    let sent = scene.deliver(0);
+    scene.run_to(3_000);
+    assert_eq!(scene.ending(sent), Some(Ending::Delivered));
+    let file = scene.engine().reader().snapshot().expect("readable");
+    let checked = duehook::store::check::check(&file).expect("readable");
+    assert_eq!(checked.problems, [] as [String; 0]);
 }

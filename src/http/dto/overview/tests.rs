@@ -17,6 +17,7 @@ fn live() -> Live {
         accepted_per_second: 1.5,
         finished_per_second: 2.0,
         quarantined: 1,
+        full: false,
         classes: vec![ClassLive {
             name: name("routine"),
             window: Millis(10_000),
