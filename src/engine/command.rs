@@ -60,6 +60,8 @@ impl<T> From<T> for Order<T> {
 
 /// Who orders where nothing more is known of him.
 pub const OPERATOR: &str = "operator";
+/// Whose word it is where an answer has changed something.
+pub const RECEIVER: &str = "receiver";
 
 /// What came of an attempt, under the lease that allowed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,6 +176,8 @@ pub enum Command {
     /// Something that is done elsewhere is to stand in the audit log.
     Note {
         action: Action,
+        /// None: the whole server.
+        object: Option<String>,
         detail: String,
     },
 }

@@ -83,7 +83,7 @@ pub async fn release(State(app): State<Arc<App>>, caller: Caller, request: Reque
 
 /// What is not the engine's to do is in the audit log before it is begun.
 async fn note(app: &App, caller: &Caller, action: Action, detail: String) -> Result<(), Problem> {
-    order(app, caller, Command::Note { action, detail }).await.map(drop)
+    order(app, caller, Command::Note { action, object: None, detail }).await.map(drop)
 }
 
 /// An absolute path: the client's folder is not the server's.

@@ -17,7 +17,7 @@ use crate::http::dto::delivery::AttemptObject;
 use crate::http::dto::destination::DestinationObject;
 use crate::http::error::{Code, Problem};
 use crate::http::fields::Fields;
-use crate::model::Secret;
+use crate::model::{Action, Secret};
 use crate::model::secret::{MAX_OVERLAP, OVERLAP_DEFAULT};
 use crate::time::Millis;
 
@@ -69,7 +69,7 @@ fn fresh() -> Result<Secret, Problem> {
 }
 
 /// `POST /v1/destinations/{id}/test`: one request, now, without a delivery.
-pub async fn test(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Answered {
+pub async fn test(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, request: Request) -> Answered {
     let name = read_name(&id)?;
     let (_, text) = command_body(&app, request).await?;
     let mut fields = Fields::read(&text)?;
@@ -81,6 +81,8 @@ pub async fn test(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> 
         return Err(Problem::new(Code::DestinationHeld, detail));
     }
     let payload = payload.unwrap_or(Bytes::from_static(TEST_PAYLOAD));
+    let (object, detail) = (Some(name.to_string()), format!("{} bytes", payload.len()));
+    order(&app, &caller, Command::Note { action: Action::DestinationTest, object, detail }).await?;
     let attempt = app.handle.trial(&view, payload, JSON).await?;
     let answer: Response<Body> = ok(&AttemptObject::of(&attempt));
     Ok(answer)
