@@ -60,6 +60,7 @@ pub(super) fn all_listeners(settings: &Settings) -> [Option<&Listener>; 3] {
 
 async fn bind(listener: &Listener) -> Result<Socket, ServeError> {
     let address = listener.listen.clone();
+    certificate(listener)?;
     Socket::bind(&address).await.map_err(|error| ServeError::Listen { address, error })
 }
 
@@ -68,9 +69,13 @@ pub(super) fn door(settings: &Settings, listener: &Listener) -> Result<http::Lim
     let mut limits = http::Limits::new(settings.ingest.max_connections, listener.allowed_hosts.clone());
     limits.door.any_host = listener.auth == Auth::Token;
     limits.door.secure = listener.tls.is_some();
-    let read = listener.tls.as_ref().map(Certificate::read).transpose();
-    limits.certificate = read.map_err(|error| ServeError::Config(error.to_string()))?.map(Arc::new);
+    limits.certificate = certificate(listener)?.map(Arc::new);
     Ok(limits)
+}
+
+fn certificate(listener: &Listener) -> Result<Option<Certificate>, ServeError> {
+    let read = listener.tls.as_ref().map(Certificate::read).transpose();
+    read.map_err(|error| ServeError::Config(error.to_string()))
 }
 
 /// Where a listener is reached.

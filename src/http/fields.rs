@@ -20,7 +20,6 @@ pub(super) const REPEATED: &str = "given more than once";
 pub const MAX_ERRORS: usize = 20;
 
 /// The fields of one object, each taken at most once, and the faults found so far.
-#[derive(Debug)]
 pub struct Fields<'a> {
     left: Vec<(Cow<'a, str>, &'a RawValue)>,
     errors: Vec<FieldError>,

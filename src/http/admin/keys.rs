@@ -17,8 +17,8 @@ use crate::http::dto::delivery::AttemptObject;
 use crate::http::dto::destination::DestinationObject;
 use crate::http::error::{Code, Problem};
 use crate::http::fields::Fields;
-use crate::model::{Action, Secret};
 use crate::model::secret::{MAX_OVERLAP, OVERLAP_DEFAULT};
+use crate::model::{Action, Secret};
 use crate::time::Millis;
 
 /// Bytes of a secret that is made here.
