@@ -137,6 +137,13 @@ impl<'a> Fields<'a> {
     }
 }
 
+impl fmt::Debug for Fields<'_> {
+    /// The faults; neither values nor the names that were given.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fields").field("errors", &self.errors).finish_non_exhaustive()
+    }
+}
+
 /// Takes what stands under `name`, and says whether it stands there again.
 pub(super) fn take<K: PartialEq<str>, V>(left: &mut Vec<(K, V)>, name: &str) -> (Option<V>, bool) {
     let mut found = left.extract_if(.., |(key, _)| *key == *name).map(|(_, value)| value);
