@@ -339,7 +339,7 @@ fn command_line(cage: &Cage) {
     }
     let word = words::REFUSED;
     for arguments in [
-        &["send", "d0", "--data", &format!("{{{word}"), "--json"][..],
+        &["dest", "test", "d0", "--data", &format!("{{{word}"), "--json"][..],
         &["dest", "set", "d0", "--header", word],
         &["dest", "set", "d0", "--url", &format!("ftp://a/{word}"), "--json"],
         &["--admin", &format!("http://user:{word}@127.0.0.1:9"), "ls"],

@@ -100,13 +100,13 @@ fn every_change_of_a_destination_is_noted_and_no_other() {
 fn a_destination_that_a_410_disables_is_noted() {
     let mut scene = Scene::new(Setting::default(), |_| soon(410, None));
     let entries = scene.entries(|scene| {
-        (0..5).for_each(|_| drop(scene.deliver(0)));
+        scene.deliver(0);
+        scene.deliver(0);
         scene.run_to(HOUR);
     });
     let says = "was active: the receiver answered 410 Gone".to_owned();
     let want = ("receiver".to_owned(), Action::DestinationDisable, Some("d0".to_owned()), says);
     assert_eq!(entries, [want]);
-    assert!(scene.sent.len() > 1, "several answered so: {}", scene.sent.len());
 }
 
 /// What had ended, and how, is still known when a new round has begun.
