@@ -136,6 +136,9 @@
 //!   counted; after a start what waits is counted first, and until then a quota is a lower bound.
 //! - **What is ordered and changes nothing leaves no entry**: the audit log says what was done. What is not
 //!   the engine's to do (a backup, a hold of commits) has its entry before it is begun.
+//! - **Libraries have no line in the log**, at any level: nobody here looks at their words, which may be what is
+//!   sent. A panic is told by its place alone, for the same reason.
+//! - **The config file may be read by others**: it has digests of tokens and no secret. A `tls_key` may not.
 //! - **A class window that changes begins its histograms anew**: their buckets would be others.
 //! - **A request that does not fit is refused whole**, but for items that repeat what is stored.
 //! - **The runtime is woken once a step** with all replies and sends, and the engine only while it
