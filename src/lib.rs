@@ -136,6 +136,9 @@
 //!   counted; after a start what waits is counted first, and until then a quota is a lower bound.
 //! - **What is ordered and changes nothing leaves no entry**: the audit log says what was done. A
 //!   backup has its entry once it is there, and a hold of commits before it keeps the entry back.
+//! - **Libraries have no line in the log**, at any level: nobody here looks at their words, which may be what is
+//!   sent. A panic is told by its place alone, for the same reason.
+//! - **The config file may be read by others**: it has digests of tokens and no secret. A `tls_key` may not.
 //! - **A class window that changes begins its histograms anew**: their buckets would be others.
 //! - **A request that does not fit is refused whole**, but for items that repeat what is stored.
 //! - **The runtime is woken once a step** with all replies and sends, and the engine only while it

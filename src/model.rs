@@ -8,6 +8,7 @@ pub mod class;
 pub mod destination;
 pub mod header;
 pub mod job;
+pub mod private;
 pub mod quota;
 pub mod reference;
 pub mod secret;
@@ -27,7 +28,7 @@ pub use header::Header;
 pub use job::{BulkAction, JobId, JobState};
 pub use quota::{Quota, TenantQuotas};
 pub use reference::{Prefix, Reference};
-pub use secret::{Certificates, ClientCertificate, LiveSecret, Secret};
+pub use secret::{Certificates, ClientCertificate, Excerpt, LiveSecret, Secret};
 
 /// A body may be this long unless the operator sets less or more.
 pub const MAX_PAYLOAD_DEFAULT: usize = 256 * 1024;
@@ -248,7 +249,7 @@ pub fn digest(bytes: &[u8]) -> Digest {
 }
 
 /// A body as it was given.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum NewBody {
     /// The bytes that are sent, as they stood in the request, and their digest: worked out before
     /// the engine sees it.
@@ -271,6 +272,16 @@ impl NewBody {
         match self {
             NewBody::Inline { bytes, .. } => bytes.clone(),
             NewBody::Reference { .. } => Bytes::new(),
+        }
+    }
+}
+
+impl fmt::Debug for NewBody {
+    /// How long it is, and nothing of it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NewBody::Inline { bytes, .. } => write!(f, "Inline({} bytes)", bytes.len()),
+            NewBody::Reference { .. } => f.write_str("Reference"),
         }
     }
 }

@@ -27,7 +27,7 @@ const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature
 const OURS: usize = 9;
 
 /// What the headers of one attempt are made from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Letterhead<'a> {
     pub delivery: DeliveryId,
     pub attempt: u32,

@@ -73,6 +73,20 @@ const BANNED_CRATES: [(&str, &str); 2] = [
 /// Crates that another one may bring in for itself, but that we do not use, and why.
 const NOT_OURS: [(&str, &str); 1] = [("chrono", "time is our own, with jiff to print it")];
 
+/// Words for what is sent, a key or a URL: whoever has a field of such a type writes its own `Debug`.
+const UNSHOWN: [&str; 5] = ["Bytes", "BytesMut", "Url", "RawValue", "Letterhead"];
+/// The same, as they stand in a field.
+const UNSHOWN_PARTS: [&str; 2] = ["Vec<u8>", "[u8]"];
+/// Types that have such a field and may be printed all the same, and why.
+const PRINTED: [(&str, &str); 6] = [
+    ("RetryHeaders", "the lines of Retry-After and Date, which are shown with an attempt"),
+    ("Parts", "where a payload is kept is shown with its delivery, and has no query"),
+    ("Via", "a proxy's URL has no password (config)"),
+    ("Send", "the same"),
+    ("Config", "the same, and certificates, which are public"),
+    ("Hex", "a digest"),
+];
+
 /// A source file and its place below the root.
 struct Source {
     path: String,
@@ -118,6 +132,43 @@ fn hold(rule: Rule, folders: &[&str]) {
 /// True for a file that holds only tests.
 fn is_test_file(path: &str) -> bool {
     path.starts_with("tests/") || path.ends_with("/tests.rs") || path.contains("/tests/")
+}
+
+/// Who derives `Debug` shows every field: bodies, keys and URLs are to be left out by hand.
+fn derives_no_debug_of_bytes(source: &Source) -> Vec<String> {
+    // Drills and the scripted receiver are a test's.
+    let is_drill = source.path.starts_with("src/drill/");
+    let lines: Vec<&str> = shipped(source).filter(|_| !is_drill).collect();
+    let derives = |(at, line): (usize, &&str)| {
+        let derive = line.trim_start().starts_with("#[derive(") && line.contains("Debug");
+        derive.then(|| at + 1)
+    };
+    let wrong = |from: usize| {
+        let (name, fields) = declared(&lines[from..])?;
+        let bare =
+            fields.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| UNSHOWN.contains(&word));
+        let shows = bare || UNSHOWN_PARTS.iter().any(|part| fields.contains(part));
+        let excused = PRINTED.iter().any(|(other, _)| *other == name);
+        (shows && !excused).then(|| {
+            format!(
+                "{}:{from}: {name} derives Debug, which shows its bytes: write one that does not",
+                source.path
+            )
+        })
+    };
+    lines.iter().enumerate().filter_map(derives).filter_map(wrong).collect()
+}
+
+/// The type that a derive stands over, and its fields without comments.
+fn declared(lines: &[&str]) -> Option<(String, String)> {
+    let head = lines.iter().position(|line| line.contains("struct ") || line.contains("enum "))?;
+    let after = lines[head].split_once("struct ").or_else(|| lines[head].split_once("enum "))?.1;
+    let name: String = after.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    let one_line = lines[head].trim_end().ends_with([';', '}']);
+    let length = if one_line { 1 } else { lines[head..].iter().position(|line| line.trim() == "}")? };
+    let bare = lines[head..head + length].iter().map(|line| line.split("//").next().unwrap_or_default());
+    let fields: Vec<&str> = bare.collect();
+    Some((name.clone(), fields.join("\n").replacen(&name, "", 1)))
 }
 
 /// The lines before the tests of a file.
@@ -435,6 +486,11 @@ fn dependencies_may_be_shipped() {
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
 
+#[test]
+fn nothing_secret_is_printed_by_accident() {
+    hold(derives_no_debug_of_bytes, &["src"]);
+}
+
 /// How many faults `rule` finds in `text`, were it the file `path`.
 fn check(rule: Rule, path: &str, text: &str, faults: usize) {
     let source = Source { path: path.into(), text: text.into() };
@@ -507,6 +563,21 @@ fn the_rules_about_words_can_fail() {
     check(tests_stay_awake, "tests/a.rs", "// a sleeper", 0);
     check(no_place_of_this_machine, "src/a.rs", concat!("\"/ro", "ot/x\""), 1);
     check(no_place_of_this_machine, "src/a.rs", "\"/var/lib/duehook\"", 0);
+}
+
+#[test]
+fn the_rule_about_what_is_printed_can_fail() {
+    let check = |text: &str, faults: usize| check(derives_no_debug_of_bytes, "src/a.rs", text, faults);
+    check("#[derive(Clone, Debug)]\npub struct A {\n    body: Bytes,\n}", 1);
+    check("#[derive(Debug)]\n#[x]\n/// Doc.\nenum A {\n    /// Bytes\n    B(Option<Vec<u8>>),\n}", 1);
+    check("#[derive(Debug)]\npub(super) struct A(pub Url);", 1);
+    check("#[derive(Debug)]\nstruct A<'a> {\n    key: &'a [u8],\n}", 1);
+    check("#[derive(Clone)]\nstruct A(Url);\n#[derive(Debug)]\nstruct B(u8);", 0);
+    check(
+        "#[derive(Debug)]\nstruct A {\n    digest: [u8; 32], // Bytes\n    n: PageBytes,\n}\nstruct B(Url);",
+        0,
+    );
+    check("#[derive(Debug)]\nstruct RetryHeaders(Vec<u8>);", 0);
 }
 
 #[test]

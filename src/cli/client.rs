@@ -181,6 +181,10 @@ impl Client {
 fn address(text: &str) -> Result<Url, Fault> {
     let usage = |why: &str| Fault::Usage(format!("--admin {text}: {why}"));
     let url = Url::parse(text).map_err(|_| usage("not a URL such as http://127.0.0.1:8461"))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        let remedy = "a token is read from --token-file";
+        return Err(Fault::Usage(format!("--admin: has no user name and no password; {remedy}")));
+    }
     let good = matches!(url.scheme(), "http" | "https") && url.has_host();
     if good { Ok(url) } else { Err(usage("not a URL such as http://127.0.0.1:8461")) }
 }

@@ -251,7 +251,7 @@ fn rate_change(change: &Set) -> Result<Option<Value>, Fault> {
 fn headers(lines: &[String]) -> Result<Option<Value>, Fault> {
     let mut all = Map::new();
     for line in lines {
-        let bad = || Fault::Usage(format!("--header {line:?}: must be NAME:VALUE"));
+        let bad = || Fault::Usage("--header: must be NAME:VALUE".to_owned());
         let (name, value) = line.split_once(':').ok_or_else(bad)?;
         all.insert(name.trim().to_owned(), value.trim().into());
     }

@@ -61,6 +61,7 @@ pub(super) fn all_listeners(settings: &Settings) -> [Option<&Listener>; 3] {
 
 async fn bind(listener: &Listener) -> Result<Socket, ServeError> {
     let address = listener.listen.clone();
+    certificate(listener)?;
     Socket::bind(&address).await.map_err(|error| ServeError::Listen { address, error })
 }
 
@@ -73,9 +74,13 @@ pub(super) fn door(settings: &Settings, listener: &Listener) -> Result<http::Lim
         (None, true) => Reached::Either,
         (None, false) => Reached::Http,
     };
-    let read = listener.tls.as_ref().map(Certificate::read).transpose();
-    limits.certificate = read.map_err(|error| ServeError::Config(error.to_string()))?.map(Arc::new);
+    limits.certificate = certificate(listener)?.map(Arc::new);
     Ok(limits)
+}
+
+fn certificate(listener: &Listener) -> Result<Option<Certificate>, ServeError> {
+    let read = listener.tls.as_ref().map(Certificate::read).transpose();
+    read.map_err(|error| ServeError::Config(error.to_string()))
 }
 
 /// Where a listener is reached.

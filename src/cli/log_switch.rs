@@ -35,12 +35,14 @@ impl LogSwitch {
     }
 }
 
-/// What the writer of this form lets through.
+/// What the writer of this form lets through: our own lines. What libraries say may hold what is
+/// sent, and nobody here looks at their words.
 fn filter(log: &Log, json: bool) -> EnvFilter {
     let wanted = match log.format {
         LogFormat::Auto => !std::io::stderr().is_terminal(),
         LogFormat::Text => false,
         LogFormat::Json => true,
     };
-    EnvFilter::new(if wanted == json { log.level.as_str() } else { "off" })
+    let ours = format!("duehook={}", log.level);
+    EnvFilter::new(if wanted == json { &ours } else { "off" })
 }

@@ -22,6 +22,7 @@ mod log_switch;
 mod near;
 mod output;
 mod outward;
+pub mod process;
 mod progress;
 mod reload;
 mod send;
@@ -54,6 +55,7 @@ const ADMIN_VARIABLE: &str = "DUEHOOK_ADMIN";
 /// Reads the arguments, does what they say, and answers with the exit code.
 #[must_use]
 pub fn run() -> ExitCode {
+    process::quiet_panics();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(refusal) => return usage(&refusal),

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::listeners::{Addresses, bind_all, listen};
 use super::log_switch::LogSwitch;
 use super::reload::Reloader;
-use super::{outward, supervisor};
+use super::{outward, process, supervisor};
 use crate::config::{Auth, Listen, Listener, Loaded, Settings, Sources};
 use crate::driver::backup::Plan;
 use crate::driver::clock::Clock;
@@ -81,9 +81,13 @@ impl ServeError {
 #[must_use]
 pub fn run(sources: Sources, loaded: Loaded) -> ExitCode {
     let log = LogSwitch::install(&loaded.settings.log);
+    let meter = supervisor::Meter::open();
+    if let Err(error) = process::close() {
+        tracing::warn!(%error, "core files cannot be turned off: they may hold bodies and secrets");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let served = runtime.map_err(ServeError::System).and_then(|runtime| {
-        let served = runtime.block_on(serve(sources, loaded, log));
+        let served = runtime.block_on(serve(sources, loaded, log, meter));
         runtime.shutdown_background();
         served
     });
@@ -97,7 +101,12 @@ pub fn run(sources: Sources, loaded: Loaded) -> ExitCode {
     }
 }
 
-async fn serve(sources: Sources, loaded: Loaded, log: LogSwitch) -> Result<(), ServeError> {
+async fn serve(
+    sources: Sources,
+    loaded: Loaded,
+    log: LogSwitch,
+    meter: supervisor::Meter,
+) -> Result<(), ServeError> {
     let settings = &loaded.settings;
     let mut signals = Signals::new()?;
     // From here on it ends nothing: a reload that is asked for during the open comes after it.
@@ -109,7 +118,7 @@ async fn serve(sources: Sources, loaded: Loaded, log: LogSwitch) -> Result<(), S
     // would look like a crash to the next one.
     let sockets = bind_all(settings).await?;
     let sender = outward::sender(settings).map_err(ServeError::Config)?;
-    let opening = supervisor::opening(&settings.data);
+    let opening = supervisor::opening(&settings.data, meter);
     let (driver, handle) = open(settings, sender, &clock)?;
     drop(opening);
     let (stop, stopping) = watch::channel(());

@@ -4,6 +4,8 @@
 //! lasts, never by what is read: a server that cannot write does not live. Without `NOTIFY_SOCKET` nobody is told
 //! anything. Decides nothing.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -28,37 +30,52 @@ const STOP_MARGIN: Millis = Millis(10_000);
 const HEARTBEATS: u64 = 3;
 /// What this process has read, cache included.
 const READ_SO_FAR: &str = "/proc/self/io";
+/// What it holds fits in here.
+const METER_BYTES: usize = 1_024;
+
+/// How much this process has read. Only an open file tells it once the process is closed to others:
+/// then it is root's (`process`).
+pub(super) struct Meter(Option<File>);
+
+impl Meter {
+    /// Reads nothing yet.
+    pub(super) fn open() -> Meter {
+        Meter(File::open(READ_SO_FAR).ok())
+    }
+
+    /// Pages read since the start; None where the system does not tell.
+    fn read(&self) -> Option<u64> {
+        let mut text = [0; METER_BYTES];
+        let length = self.0.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(&text[..length]).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("rchar: "))?;
+        // Reading it is reading, too, but some hundred bytes are no page.
+        Some(line.trim().parse::<u64>().ok()? / PAGE)
+    }
+}
 
 /// The file is about to be opened, which may take long: goes on asking for more time as long as
 /// bytes are read, until it is dropped.
 #[must_use]
-pub(super) fn opening(data: &Path) -> JoinSet<()> {
+pub(super) fn opening(data: &Path, meter: Meter) -> JoinSet<()> {
     let status = format!("opening {}", data.display());
     tell(&[NotifyState::Status(&status), extended(OPEN_PATIENCE)]);
     let mut asking = JoinSet::new();
-    asking.spawn(ask_for_time());
+    asking.spawn(ask_for_time(meter));
     asking
 }
 
-async fn ask_for_time() {
+async fn ask_for_time(meter: Meter) {
     let mut clock = interval(LOOK);
-    let mut before = read_so_far();
+    let mut before = meter.read();
     loop {
         clock.tick().await;
-        let now = read_so_far();
+        let now = meter.read();
         if now > before {
             tell(&[extended(OPEN_PATIENCE)]);
         }
         before = now;
     }
-}
-
-/// Bytes read since the start; None where the system does not tell.
-fn read_so_far() -> Option<u64> {
-    let text = std::fs::read_to_string(READ_SO_FAR).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("rchar: "))?;
-    // Reading it is reading, too, but some hundred bytes are no page.
-    Some(line.trim().parse::<u64>().ok()? / PAGE)
 }
 
 /// What progress is counted in.

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::args::files::TokenCommand;
 use super::fault::Fault;
 use super::output::Output;
-use crate::model::Name;
+use crate::model::{Name, private};
 
 /// What every token begins with, so that a scanner of texts finds one that was published.
 const PREFIX: &str = "dh_";
@@ -54,10 +54,7 @@ fn printed(id: &str, token: &str, sha256: &str, scopes: &[String], tenants: &[St
 pub(super) fn read(file: &Path) -> Result<String, Fault> {
     let fault = |error: std::io::Error| Fault::Local(format!("{}: {error}", file.display()));
     let mode = fs::metadata(file).map_err(fault)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        let path = file.display();
-        return Err(Fault::Local(format!("{path} can be read by others: chmod 600 {path}")));
-    }
+    private::own(file, mode).map_err(|open| Fault::Local(format!("{} {open}", file.display())))?;
     let text = fs::read_to_string(file).map_err(fault)?;
     let token = text.trim();
     let good = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());

@@ -117,7 +117,7 @@ impl Scope {
 }
 
 /// A token, as far as the server knows it: its digest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     /// What it is called in the audit log.
     pub id: Name,
@@ -125,4 +125,13 @@ pub struct Token {
     pub scopes: Vec<Scope>,
     /// None: for all tenants.
     pub tenants: Option<Vec<Name>>,
+}
+
+impl fmt::Debug for Token {
+    /// Without its digest: as `config show` has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Token");
+        shown.field("id", &self.id).field("scopes", &self.scopes).field("tenants", &self.tenants);
+        shown.finish_non_exhaustive()
+    }
 }

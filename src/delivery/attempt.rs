@@ -1,5 +1,6 @@
 //! The record of one attempt: what was seen, and what was decided. Never a URL or a body.
 
+use crate::model::Excerpt;
 use crate::outcome::{Asked, AttemptResult, Clamped, Outcome, RetryAfter};
 use crate::time::{Millis, Timestamp};
 
@@ -20,7 +21,7 @@ pub struct Attempt {
     pub late: bool,
     pub retry_after: Option<AskedWait>,
     pub next_attempt_at: Option<Timestamp>,
-    pub response_excerpt: Option<Vec<u8>>,
+    pub response_excerpt: Option<Excerpt>,
 }
 
 /// The `Retry-After` of an answer, in an attempt's record.

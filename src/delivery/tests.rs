@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::model::Digest;
+use crate::model::{Digest, Excerpt};
 
 const NOW: Timestamp = Timestamp(1_768_478_400_000);
 const END: End = End { at: NOW, step: 7 };
@@ -195,8 +195,10 @@ fn a_retry_of_what_waits_moves_only_the_due_time() {
 fn an_erased_delivery_keeps_nothing_of_its_body() {
     let other = NewBody::new(Bytes::from_static(b"other"));
     let check = |mut it: Delivery, leased, want, phase| {
-        let excerpt =
-            Attempt { response_excerpt: Some(b"said".to_vec()), ..attempt(1, AttemptResult::ServerError) };
+        let excerpt = Attempt {
+            response_excerpt: Some(Excerpt(b"said".to_vec())),
+            ..attempt(1, AttemptResult::ServerError)
+        };
         it.headers = vec![Header::new("x-patient", "7").unwrap()];
         it.labels = vec![("patient".into(), "7".into())];
         it.log = vec![excerpt.clone()];

@@ -1,5 +1,5 @@
-//! The audit log's side of a step: every change of an operator leaves its entry in the commit that
-//! makes it.
+//! The audit log's side of a step: every change of an operator, and a 410's, leaves its entry in the
+//! commit that makes it.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::model::audit::MAX_DETAIL;
 use crate::model::{Action, AuditEntry, Destination};
 use crate::store::{Claims, MAX_AUDIT_ROWS, StoreError};
 
-/// The bits that a step has for the numbers of its entries: more than it has orders.
-const STEP_BITS: u32 = 12;
+/// The bits that a step has for the numbers of its entries: more than it has orders and reports.
+const STEP_BITS: u32 = 20;
 
 /// Who is being obeyed, and how many entries the step has written.
 pub(super) struct Log {
@@ -44,10 +44,20 @@ impl InStep<'_, '_> {
         object: Option<String>,
         detail: String,
     ) -> Result<(), StoreError> {
+        self.note_of(self.log.name().to_owned(), action, object, detail)
+    }
+
+    /// The same for what nobody ordered: `by` is the receiver.
+    pub(super) fn note_of(
+        &mut self,
+        by: String,
+        action: Action,
+        object: Option<String>,
+        detail: String,
+    ) -> Result<(), StoreError> {
         let n = self.number << STEP_BITS | self.log.entries;
         self.log.entries += 1;
         let detail = detail.chars().take(MAX_DETAIL).collect();
-        let by = self.log.name().to_owned();
         let entry = AuditEntry { at: self.now.wall, by, action, object, detail };
         self.core.sweeps.noted(entry.at, &self.core.limits.retention);
         self.file.put_audit(n, &entry, MAX_AUDIT_ROWS)

@@ -1,5 +1,6 @@
 //! What can be asked of the engine, and what it answers: the words of its inbox.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,7 +14,8 @@ use crate::engine::rank::{DestinationOrder, DestinationRow, Ranked, Span, Tenant
 use crate::model::secret::MAX_SECRETS;
 use crate::model::{Action, MAX_CLASSES};
 use crate::model::{
-    DeliveryId, DestNo, Destination, DestinationState, Digest, JobId, Lane, Name, NewDelivery, Secret,
+    DeliveryId, DestNo, Destination, DestinationState, Digest, Excerpt, JobId, Lane, Name, NewDelivery,
+    Secret,
 };
 use crate::outcome::Outcome;
 use crate::schedule::{GateView, Standing};
@@ -75,6 +77,8 @@ impl<T> From<T> for Order<T> {
 
 /// Who orders where nothing more is known of him.
 pub const OPERATOR: &str = "operator";
+/// Whose word it is where an answer has changed something.
+pub const RECEIVER: &str = "receiver";
 
 /// What came of an attempt, under the lease that allowed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +93,7 @@ pub struct Report {
     pub error: Option<String>,
     pub host: Option<String>,
     pub address: Option<String>,
-    pub response_excerpt: Option<Vec<u8>>,
+    pub response_excerpt: Option<Excerpt>,
     /// Of the bytes that a payload reference led to, if it was read.
     pub digest: Option<Digest>,
 }
@@ -123,10 +127,16 @@ pub struct Dispatch {
 }
 
 /// A delivery that has just been accepted, with its body.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Fresh {
     pub delivery: Arc<Delivery>,
     pub body: Bytes,
+}
+
+impl fmt::Debug for Fresh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fresh").field("delivery", &self.delivery).finish_non_exhaustive()
+    }
 }
 
 /// What an operator orders.
@@ -189,6 +199,8 @@ pub enum Command {
     /// Something that is done elsewhere is to stand in the audit log.
     Note {
         action: Action,
+        /// None: the whole server.
+        object: Option<String>,
         detail: String,
     },
 }

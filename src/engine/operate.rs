@@ -48,8 +48,8 @@ impl InStep<'_, '_> {
             Command::Import(page) => self.import(page),
             Command::Job(order) => self.job(order),
             Command::Configure(it) => self.configure(*it),
-            Command::Note { action, detail } => {
-                self.note(action, None, detail)?;
+            Command::Note { action, object, detail } => {
+                self.note(action, object, detail)?;
                 Ok(Ok(Done::Noted))
             }
         }

@@ -3,16 +3,19 @@
 
 use std::sync::Arc;
 
-use super::command::Report;
+use super::command::{RECEIVER, Report};
 use super::directory::cut;
 use super::{InStep, Out};
 use crate::delivery::{AskedWait, Attempt, Delivery, End, Lease, State};
 use crate::model::destination::StateNote;
-use crate::model::{DeliveryId, DestNo, DestinationState, DueEntry, HoldScope};
+use crate::model::{Action, DeliveryId, DestNo, DestinationState, DueEntry, HoldScope};
 use crate::outcome::{self, Decision, Ending, MaybeSent, NotSent, Outcome, Standing, Verdict};
 use crate::schedule::{Admission, Seen};
 use crate::store::{Before, Found, StoreError};
 use crate::time::{Millis, Mono, Timestamp};
+
+/// Why a destination is disabled that no operator disabled.
+const GONE: &str = "the receiver answered 410 Gone";
 
 /// An attempt that has come back.
 pub(super) struct Back {
@@ -136,11 +139,14 @@ impl InStep<'_, '_> {
         if matches!(stored.note.state, DestinationState::Deleted | DestinationState::Disabled) {
             return Ok(());
         }
+        let (was, name) = (stored.note.state.as_str(), stored.name.to_string());
+        let detail = format!("was {was}: {GONE}");
+        self.note_of(RECEIVER.to_owned(), Action::DestinationDisable, Some(name), detail)?;
         stored.note = StateNote {
             state: DestinationState::Disabled,
-            reason: "the receiver answered 410 Gone".to_owned(),
+            reason: GONE.to_owned(),
             since: self.now.wall,
-            by: "receiver".to_owned(),
+            by: RECEIVER.to_owned(),
         };
         stored.revision += 1;
         self.put_destination(no, &stored)

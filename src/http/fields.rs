@@ -20,7 +20,6 @@ pub(super) const REPEATED: &str = "given more than once";
 pub const MAX_ERRORS: usize = 20;
 
 /// The fields of one object, each taken at most once, and the faults found so far.
-#[derive(Debug)]
 pub struct Fields<'a> {
     left: Vec<(Cow<'a, str>, &'a RawValue)>,
     errors: Vec<FieldError>,
@@ -135,6 +134,13 @@ impl<'a> Fields<'a> {
             self.fault(cut(&name), if known { "cannot be set here" } else { "unknown field" });
         }
         if self.errors.is_empty() { Ok(()) } else { Err(Problem::invalid(self.errors)) }
+    }
+}
+
+impl fmt::Debug for Fields<'_> {
+    /// The faults; neither values nor the names that were given.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fields").field("errors", &self.errors).finish_non_exhaustive()
     }
 }
 

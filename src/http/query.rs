@@ -13,7 +13,6 @@ use crate::http::fields::{MAX_ERRORS, REPEATED, cut, out_of, take};
 pub const MAX_VALUES: usize = 100;
 
 /// The parameters of one request and the faults found so far.
-#[derive(Debug)]
 pub struct Query {
     left: Vec<(String, String)>,
     errors: Vec<FieldError>,

@@ -208,7 +208,7 @@ impl Front {
     }
 }
 
-/// The 500 of a request whose handler panicked; what it said stays in the log of the panic hook.
+/// The 500 of a request whose handler panicked; the panic hook has logged where.
 fn panicked() -> Response<Body> {
     tracing::error!("a request's handler panicked");
     Problem::new(Code::Internal, "the request failed inside the server; the log says where")

@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::config::{Listen, TlsFiles};
 use crate::http::auth::Peer;
+use crate::model::private::{self, OpenToOthers};
 
 /// Who may connect to a unix socket (API.md).
 const SOCKET_MODE: u32 = 0o660;
@@ -124,6 +125,8 @@ pub enum BadCertificate {
     Chain { path: PathBuf, error: rustls::pki_types::pem::Error },
     #[error("tls_key {}: {error}", path.display())]
     Key { path: PathBuf, error: rustls::pki_types::pem::Error },
+    #[error("tls_key {} {open}", path.display())]
+    Open { path: PathBuf, open: OpenToOthers },
     #[error("tls_cert {} and its key cannot be used: {error}", path.display())]
     Pair { path: PathBuf, error: rustls::Error },
 }
@@ -148,6 +151,7 @@ fn read(files: &TlsFiles) -> Result<ServerConfig, BadCertificate> {
     let pair = |error| BadCertificate::Pair { path: files.cert.clone(), error };
     let certificates: Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(&files.cert).map_err(chain)?.collect();
+    key_is_ours(&files.key)?;
     let key = PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|error| BadCertificate::Key { path: files.key.clone(), error })?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -156,4 +160,11 @@ fn read(files: &TlsFiles) -> Result<ServerConfig, BadCertificate> {
     let mut made = builder.with_single_cert(certificates.map_err(chain)?, key).map_err(pair)?;
     made.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(made)
+}
+
+/// Only its owner may read a key, and a group of root's. One that is not there is told by who reads it.
+fn key_is_ours(path: &Path) -> Result<(), BadCertificate> {
+    let Ok(about) = std::fs::metadata(path) else { return Ok(()) };
+    let judged = private::key(path, about.mode(), about.uid() == 0);
+    judged.map_err(|open| BadCertificate::Open { path: path.to_owned(), open })
 }

@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 /// Characters of a detail: a reason of an operator and what was before fit.
 pub const MAX_DETAIL: usize = 400;
 
-/// What an operator can do.
+/// What an operator can do, and what is done of itself: a 410 disables its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     DestinationCreate,
@@ -37,11 +37,12 @@ pub enum Action {
     ConfigReload,
     BulkStart,
     BulkStop,
+    DestinationTest,
 }
 
 impl Action {
     /// All of them, in the order of their codes on disk: only ever appended to.
-    pub const ALL: [Action; 24] = [
+    pub const ALL: [Action; 25] = [
         Action::DestinationCreate,
         Action::DestinationUpdate,
         Action::DestinationDelete,
@@ -66,6 +67,7 @@ impl Action {
         Action::ConfigReload,
         Action::BulkStart,
         Action::BulkStop,
+        Action::DestinationTest,
     ];
 
     /// The word for it in the API.
@@ -96,6 +98,7 @@ impl Action {
             Action::ConfigReload => "config.reload",
             Action::BulkStart => "bulk.start",
             Action::BulkStop => "bulk.stop",
+            Action::DestinationTest => "destination.test",
         }
     }
 }
@@ -104,7 +107,7 @@ impl Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
     pub at: Timestamp,
-    /// `operator`, `uid:1000` or `token:shop`.
+    /// `operator`, `uid:1000` or `token:shop`; `receiver` where it was an answer.
     pub by: String,
     pub action: Action,
     /// The name of a destination, the id of a delivery or of a job; None: the whole server.

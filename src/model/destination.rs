@@ -1,5 +1,7 @@
 //! A destination: where deliveries go, and the settings its gate and its requests follow.
 
+use std::fmt;
+
 use ipnet::IpNet;
 use url::Url;
 
@@ -72,7 +74,7 @@ impl HoldScope {
 
 /// What an operator sets. The URL is kept in its canonical form and was admitted by the
 /// egress rules when it was set; it is checked again at every send.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Destination {
     pub tenant: Name,
     pub url: Url,
@@ -90,6 +92,15 @@ pub struct Destination {
     pub tls: Option<Certificates>,
     pub allow_cidrs: Vec<IpNet>,
     pub hold_scope: HoldScope,
+}
+
+impl fmt::Debug for Destination {
+    /// Its URL may be a secret: the host alone is shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Destination");
+        shown.field("tenant", &self.tenant).field("host", &self.url.host_str());
+        shown.field("policy", &self.policy).field("headers", &self.headers).finish_non_exhaustive()
+    }
 }
 
 /// How often requests may go to a destination. Kept in whole numbers, so that what is worked out

@@ -1,12 +1,14 @@
 //! Own request headers of a destination or a delivery, and the names that are ours alone.
 
+use std::fmt;
+
 /// The most bytes in a header's value.
 pub const MAX_VALUE: usize = 1024;
 /// The most bytes in a header's name.
 pub const MAX_NAME: usize = 64;
 
 /// A header a producer or an operator adds to the requests. The name is lower case.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Header {
     name: Box<str>,
     value: Box<str>,
@@ -72,6 +74,12 @@ impl Header {
     #[must_use]
     pub fn value(&self) -> &str {
         &self.value
+    }
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ***", self.name)
     }
 }
 

@@ -1,7 +1,14 @@
 //! Signing secrets as Standard Webhooks writes them, and the certificates of a destination.
 //!
-//! What is secret has no `Debug` that shows it and leaves the process in two ways only: as a
-//! signature, and in an export. Nothing here signs.
+//! What is secret has no `Debug` that shows it, no `Display`, and leaves the process in three ways only:
+//! as a signature, in an export, and once in the answer to who had it made. Nothing here signs.
+//!
+//! ```compile_fail,E0277
+//! fn shown(it: &duehook::model::Secret) -> String { format!("{it}") }
+//! ```
+//! ```compile_fail,E0277
+//! fn shown(it: &duehook::model::Secret) -> String { serde_json::to_string(it).unwrap() }
+//! ```
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,6 +16,7 @@ use std::str::FromStr;
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use zeroize::Zeroize;
 
 use crate::time::{Millis, Timestamp};
 
@@ -32,7 +40,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A key that signs what goes to a destination.
+/// A key that signs what goes to a destination. Its bytes are overwritten when it goes.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     /// HMAC-SHA256, `v1`: 24 to 64 bytes.
@@ -96,6 +104,15 @@ impl fmt::Debug for Secret {
     }
 }
 
+impl Drop for Secret {
+    fn drop(&mut self) {
+        match self {
+            Secret::Symmetric(bytes) => bytes.zeroize(),
+            Secret::Ed25519(seed) => seed.zeroize(),
+        }
+    }
+}
+
 impl LiveSecret {
     /// One without an end.
     #[must_use]
@@ -149,6 +166,23 @@ pub struct ClientCertificate {
 impl fmt::Debug for ClientCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ClientCertificate(***)")
+    }
+}
+
+impl Drop for ClientCertificate {
+    fn drop(&mut self) {
+        self.key.zeroize();
+    }
+}
+
+/// The beginning of an answer's body, where that is kept: it may hold personal data, and is shown with
+/// its attempt and nowhere else.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Excerpt(pub Vec<u8>);
+
+impl fmt::Debug for Excerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Excerpt({} bytes)", self.0.len())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The body of a request, which knows whether a connection has taken it up.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +28,6 @@ impl Touched {
 
 /// The bytes of one request. It cannot be read twice, so no layer of the client can send a
 /// request again by itself.
-#[derive(Debug)]
 pub struct Letter {
     bytes: Option<Bytes>,
     touched: Touched,
@@ -38,6 +38,12 @@ impl Letter {
     #[must_use]
     pub fn new(bytes: Bytes, touched: &Touched) -> Letter {
         Letter { bytes: Some(bytes), touched: touched.clone() }
+    }
+}
+
+impl fmt::Debug for Letter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Letter").field("touched", &self.touched).finish_non_exhaustive()
     }
 }
 

@@ -15,6 +15,7 @@ pub mod proxy;
 
 pub use crate::sign::Signers;
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ use reqwest::{Certificate, Client, Method, Request, Response};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use crate::model::{Certificates, DeliveryId, Digest, Header};
+use crate::model::{Certificates, DeliveryId, Digest, Excerpt, Header};
 use crate::outcome::retry_after::{MAX_VALUE, MAX_VALUES};
 use crate::outcome::{MaybeSent, NotSent, Outcome, RetryHeaders};
 use crate::sign::{self, Letterhead};
@@ -50,7 +51,6 @@ pub const MAX_EXCERPT: usize = 1024;
 pub const MAX_ERROR: usize = 200;
 
 /// What a request needs to know of its destination.
-#[derive(Debug)]
 pub struct Endpoint {
     pub url: Url,
     /// The whole attempt.
@@ -83,11 +83,28 @@ pub struct OutboundRequest {
 }
 
 /// What is sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Body {
     Bytes(Bytes),
     /// What is read there before the request; the time for that is not the endpoint's.
     Reference(Referred),
+}
+
+impl fmt::Debug for Endpoint {
+    /// Its URL may be a secret: the host alone is shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("host", &self.url.host_str()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Body {
+    /// How long it is, and nothing of it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Body::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
+            Body::Reference(_) => f.write_str("Reference"),
+        }
+    }
 }
 
 /// What came of it.
@@ -97,7 +114,7 @@ pub struct Seen {
     /// Never a URL, header value or body.
     pub error: Option<String>,
     pub address: Option<SocketAddr>,
-    pub response_excerpt: Option<Vec<u8>>,
+    pub response_excerpt: Option<Excerpt>,
     /// What a reference led to, whether or not it was sent.
     pub fetched: Option<Fetched>,
 }
@@ -245,7 +262,8 @@ impl Sender {
         let until = deadline.min(Instant::now() + BODY_WAIT);
         // However the body ends, the answer stands.
         let _ = timeout_at(until, read_body(&mut response, &mut excerpt)).await;
-        Seen { outcome, error: None, address, response_excerpt: excerpt, fetched: None }
+        let response_excerpt = excerpt.map(Excerpt);
+        Seen { outcome, error: None, address, response_excerpt, fetched: None }
     }
 }
 

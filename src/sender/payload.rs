@@ -70,7 +70,6 @@ pub struct Payloads {
 }
 
 /// A payload. Its room in memory is free again when it goes.
-#[derive(Debug)]
 pub(super) struct Found {
     pub(super) bytes: Bytes,
     pub(super) sha256: Digest,

@@ -1,6 +1,8 @@
 //! What a send needs, read after the commit that claimed it: record and body, checked against
 //! their checksums and against the lease.
 
+use std::fmt;
+
 use bytes::{Bytes, BytesMut};
 
 use super::record;
@@ -22,8 +24,14 @@ pub enum Loaded {
 }
 
 /// The bytes of a body.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Body(pub Bytes);
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Body({} bytes)", self.0.len())
+    }
+}
 
 impl Snapshot {
     /// Reads what `lease` is for.

@@ -17,7 +17,7 @@ use super::owner::{Left, Owner};
 use super::progress::{Pass, Progress, Told};
 use super::stamp::Stamp;
 use super::{Claims, Commit, Store, StoreError, inspect, migrate};
-use crate::model::Name;
+use crate::model::{Name, private};
 use crate::time::{Millis, Timestamp};
 
 /// The format this program writes; a newer one is refused.
@@ -192,17 +192,17 @@ pub(super) fn sync_folder(path: &Path) -> std::io::Result<()> {
 
 /// A file that is served must be its owner's alone.
 fn private(path: &Path, about: &fs::Metadata) -> Result<(), OpenError> {
-    if about.is_file() && about.mode() & 0o077 != 0 {
-        let problem = "can be read by others: chmod 600 it".to_owned();
-        return Err(OpenError::NotOurs { path: path.to_owned(), problem });
-    }
-    Ok(())
+    let judged = if about.is_file() { private::own(path, about.mode()) } else { Ok(()) };
+    judged.map_err(|open| OpenError::NotOurs { path: path.to_owned(), problem: open.to_string() })
 }
 
 /// What can be said against a file before it is opened.
 pub(super) fn admit(path: &Path, about: &fs::Metadata) -> Result<(), OpenError> {
     let io = |error| OpenError::Io { path: path.to_owned(), error };
     let refused = |problem: &str| OpenError::NotOurs { path: path.to_owned(), problem: problem.to_owned() };
+    if about.is_symlink() {
+        return Err(refused("is a link: name the file that it leads to"));
+    }
     if !about.is_file() {
         return Err(refused("is not a regular file"));
     }

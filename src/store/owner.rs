@@ -12,8 +12,9 @@
 //! long, whatever it dies of, is looked at the next time. So is a file that was found to be
 //! damaged ([`Owner::distrust`]).
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -150,7 +151,9 @@ impl Owner {
         let note = Note { host, region, format: FORMAT, device, inode, run: run.0, last: last(&file) };
         let mut new = self.note.clone().into_os_string();
         new.push(".new");
-        fs::write(&new, serde_json::to_vec(&note)?)?;
+        let mut options = OpenOptions::new();
+        let mut made = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        made.write_all(&serde_json::to_vec(&note)?)?;
         fs::rename(&new, &self.note)
     }
 }

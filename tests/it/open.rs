@@ -97,8 +97,8 @@ fn what_is_no_file_of_ours_is_refused() {
     check(|path| private(path, &[b'x'; 8_192]), "is not a duehook file");
     check(|path| private(path, b"redb but nothing else"), "nothing was changed");
     check(|path| fs::create_dir(path).unwrap(), "is not a regular file");
-    check(|path| symlink("nowhere", path).unwrap(), "is not a regular file");
-    check(link_to_another, "is not a regular file");
+    check(|path| symlink("nowhere", path).unwrap(), "is a link: name the file that it leads to");
+    check(link_to_another, "is a link: name the file that it leads to");
     check(another_program, "is not a duehook file");
 }
 
@@ -140,11 +140,13 @@ fn another_program(path: &Path) {
 }
 
 #[tokio::test]
-async fn a_file_that_others_can_read_is_refused() {
+async fn t68_a_file_that_others_can_read_is_refused() {
     let folder = closed(&[]).await;
     for mode in [0o644, 0o640, 0o604, 0o660] {
         fs::set_permissions(data(folder.path()), Permissions::from_mode(mode)).unwrap();
-        check(folder.path(), &[], 78, "chmod 600");
+        let path = data(folder.path()).display().to_string();
+        let says = format!("{path} is open to others (its mode is {mode:04o}): chmod 600 {path}");
+        check(folder.path(), &[], 78, &says);
     }
     fs::set_permissions(data(folder.path()), Permissions::from_mode(0o600)).unwrap();
     holds(&started(&folder, &[]).0, 300).await;

@@ -199,7 +199,7 @@ async fn c055_an_encoded_answer_stays_encoded() {
     let config = Config { rules: rules(), keep_response_excerpt: true, ..Config::default() };
     let seen = send(&Sender::new(config).unwrap(), &raw.url()).await;
     let excerpt = seen.response_excerpt.unwrap();
-    assert_eq!((excerpt.len(), &excerpt[..4]), (MAX_EXCERPT, &b"\x1f\x8b\x08\xff"[..]));
+    assert_eq!((excerpt.0.len(), &excerpt.0[..4]), (MAX_EXCERPT, &b"\x1f\x8b\x08\xff"[..]));
     assert_eq!(send(&sender(), &raw.url()).await.response_excerpt, None);
 }
 

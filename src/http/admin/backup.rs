@@ -86,7 +86,7 @@ pub async fn release(State(app): State<Arc<App>>, caller: Caller, request: Reque
 
 /// What is not the engine's to do has its entry when it is done; a hold, before it keeps it back.
 async fn note(app: &App, caller: &Caller, action: Action, detail: String) -> Result<(), Problem> {
-    order(app, caller, Command::Note { action, detail }).await.map(drop)
+    order(app, caller, Command::Note { action, object: None, detail }).await.map(drop)
 }
 
 /// An absolute path: the client's folder is not the server's.

@@ -360,7 +360,7 @@ impl<'a> Work<'a> {
              lines rejected {rejected}{more}",
             self.told.destinations.imported
         );
-        let note = Command::Note { action: Action::ImportEnd, detail };
+        let note = Command::Note { action: Action::ImportEnd, object: None, detail };
         order(self.app, self.caller, note).await.map(drop)
     }
 

@@ -17,8 +17,8 @@ use crate::http::dto::delivery::AttemptObject;
 use crate::http::dto::destination::DestinationObject;
 use crate::http::error::{Code, Problem};
 use crate::http::fields::Fields;
-use crate::model::Secret;
 use crate::model::secret::{MAX_OVERLAP, OVERLAP_DEFAULT};
+use crate::model::{Action, Secret};
 use crate::time::Millis;
 
 /// Bytes of a secret that is made here.
@@ -82,6 +82,8 @@ pub async fn test(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, reque
         return Err(Problem::new(Code::DestinationHeld, detail));
     }
     let payload = payload.unwrap_or(Bytes::from_static(TEST_PAYLOAD));
+    let (object, detail) = (Some(name.to_string()), format!("{} bytes", payload.len()));
+    order(&app, &caller, Command::Note { action: Action::DestinationTest, object, detail }).await?;
     let attempt = app.handle.trial(&view, payload, JSON).await?;
     let answer: Response<Body> = ok(&AttemptObject::of(&attempt));
     Ok(answer)

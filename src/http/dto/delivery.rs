@@ -272,7 +272,7 @@ impl<'a> AttemptObject<'a> {
             late: attempt.late,
             retry_after: RetryAfterObject::of(attempt.retry_after.as_ref()),
             next_attempt_at: time(attempt.next_attempt_at),
-            response_excerpt: attempt.response_excerpt.as_deref().map(String::from_utf8_lossy),
+            response_excerpt: attempt.response_excerpt.as_ref().map(|it| String::from_utf8_lossy(&it.0)),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 pub const MASK: &str = "***";
 
 /// The destination object.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Destination")]
 pub struct DestinationObject<'a> {
     id: &'a str,

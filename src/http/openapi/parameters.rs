@@ -161,7 +161,7 @@ pub const REMOVAL: &[Parameter] =
 
 /// The filter of the audit log.
 pub const AUDIT: &[Parameter] = &[
-    Parameter::list("by", "By these: operator, uid:N, token:ID.", who),
+    Parameter::list("by", "By these: operator, uid:N, token:ID, receiver.", who),
     Parameter::list("action", "These actions.", words::action),
     Parameter::list("object", "On these destinations, deliveries or jobs.", who),
     Parameter::new("after", "Later than this.", time),

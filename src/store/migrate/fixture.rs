@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Lease, Payload, Source, State};
 use crate::model::destination::StateNote;
-use crate::model::{Action, AuditEntry};
+use crate::model::{Action, AuditEntry, Excerpt};
 use crate::model::{Certificates, ClientCertificate, LiveSecret, Name, Rate, Secret, TenantNo, digest};
 use crate::model::{ClassNo, DeliveryId, DestNo, Destination, DestinationState, Header, HoldScope, Lane};
 use crate::outcome::{AttemptResult, Clamped, Ending, GateMemory, Hold, HoldReason, NextReason};
@@ -52,7 +52,7 @@ fn attempt(n: u32) -> Attempt {
             clamped: Some(Clamped::Max),
         }),
         next_attempt_at: Some(DAY.plus(Millis(200_000))),
-        response_excerpt: Some(b"slow down".to_vec()),
+        response_excerpt: Some(Excerpt(b"slow down".to_vec())),
     }
 }
 

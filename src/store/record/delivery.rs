@@ -4,7 +4,7 @@ use bincode::{BorrowDecode, Encode};
 
 use super::{Damaged, code, coded, seal, unseal};
 use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Payload, Source, State};
-use crate::model::{ClassNo, DeliveryId, DestNo, Header, Lane, TenantNo};
+use crate::model::{ClassNo, DeliveryId, DestNo, Excerpt, Header, Lane, TenantNo};
 use crate::outcome::{AttemptResult, Clamped, Ending, NextReason};
 use crate::time::{Millis, Timestamp};
 
@@ -221,7 +221,7 @@ impl<'a> AttemptV1<'a> {
             late: it.late,
             retry_after: it.retry_after.as_ref().map(AskedV1::of),
             next_attempt_at: it.next_attempt_at.map(|time| time.0),
-            response_excerpt: it.response_excerpt.as_deref(),
+            response_excerpt: it.response_excerpt.as_ref().map(|excerpt| &*excerpt.0),
         }
     }
 
@@ -238,7 +238,7 @@ impl<'a> AttemptV1<'a> {
             late: self.late,
             retry_after: self.retry_after.map(AskedV1::into_asked).transpose()?,
             next_attempt_at: self.next_attempt_at.map(Timestamp),
-            response_excerpt: self.response_excerpt.map(<[u8]>::to_vec),
+            response_excerpt: self.response_excerpt.map(|bytes| Excerpt(bytes.to_vec())),
         })
     }
 }

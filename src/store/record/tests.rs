@@ -3,7 +3,7 @@
 use super::*;
 use crate::delivery::{AskedKind, AskedWait, Attempt, Delivery, Payload, Source, State};
 use crate::model::destination::StateNote;
-use crate::model::{Action, AuditEntry};
+use crate::model::{Action, AuditEntry, Excerpt};
 use crate::model::{
     BulkAction, Certificates, ClassNo, ClientCertificate, DeliveryId, DestNo, Destination, DestinationState,
     Header, HoldScope, JobState, Lane, LiveSecret, Rate, Secret, TenantNo,
@@ -33,7 +33,7 @@ fn attempt(n: u32) -> Attempt {
             clamped: Some(Clamped::Max),
         }),
         next_attempt_at: Some(Timestamp(122_020)),
-        response_excerpt: Some(vec![0x80, 0]),
+        response_excerpt: Some(Excerpt(vec![0x80, 0])),
     }
 }
 

@@ -310,6 +310,7 @@ async fn a_certificate_of_ours_is_shown() {
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
         path.display().to_string()
     };
     let (cert, key) = (file("cert.pem", &own.cert.pem()), file("key.pem", &own.signing_key.serialize_pem()));
@@ -364,6 +365,7 @@ fn t65_a_token_from_its_making_to_its_use() {
     let folder = Arc::new(TempDir::new().unwrap());
     let file = folder.path().join("token");
     std::fs::write(&file, format!("{}\n", made["token"].as_str().unwrap())).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
     let config = folder.path().join("c.toml");
     let table = format!("[[token]]\nid = \"on-call\"\nsha256 = {}\nscopes = [\"admin\"]\n", made["sha256"]);
     std::fs::write(&config, format!("[admin]\nauth = \"token\"\n{table}")).unwrap();
@@ -371,7 +373,8 @@ fn t65_a_token_from_its_making_to_its_use() {
     let file = file.display().to_string();
     let ask = |arguments: &[&str]| duehook(&[&["--admin", &server.admin], arguments].concat(), &[], b"");
     let open = ask(&["--token-file", &file, "stats"]);
-    assert!(open.code == 1 && open.stderr.contains("chmod 600"), "{}", open.stderr);
+    let says = format!("{file} is open to others (its mode is 0644): chmod 600 {file}");
+    assert!(open.code == 1 && open.stderr.contains(&says), "{}", open.stderr);
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
     assert_eq!(ask(&["--token-file", &file, "stats"]).code, 0);
     let without = ask(&["stats"]);

@@ -40,6 +40,7 @@ async fn who_did_what_is_told_by_every_filter() {
     order("setup", "PUT", &format!("{SHOP}/hold"), until).await;
     order("setup", "DELETE", &format!("{SHOP}/hold"), Value::Null).await;
     order("setup", "POST", &format!("{SHOP}/secrets/rotate"), json!({})).await;
+    order("setup", "POST", &format!("{SHOP}/test"), json!({"payload": "a body"})).await;
     let taken = order("ingest", "POST", "/v1/deliveries", json!({"destination": "shop", "payload": 1})).await;
     let id = taken["id"].as_str().unwrap().to_owned();
     for verb in ["cancel", "retry", "cancel"] {
@@ -61,6 +62,7 @@ async fn who_did_what_is_told_by_every_filter() {
         "destination.hold",
         "destination.release",
         "destination.rotate",
+        "destination.test",
         "delivery.cancel",
         "delivery.retry",
         "delivery.cancel",
@@ -72,7 +74,7 @@ async fn who_did_what_is_told_by_every_filter() {
     ];
     assert_eq!(actions, want);
     let whole = format!("{all:?}");
-    for hidden in ["hunter2", secret, "t0ken"] {
+    for hidden in ["hunter2", secret, "t0ken", "a body"] {
         assert!(!whole.contains(hidden), "{whole}");
     }
     by_filter(&it, &id).await;
@@ -87,9 +89,11 @@ async fn by_filter(it: &Guarded, id: &str) {
     assert_eq!(it.actions(&format!("object={id}")).await.len(), 4);
     assert_eq!(it.actions(&format!("object={id},shop&action=delivery.erase")).await, ["delivery.erase"]);
     assert_eq!(it.actions("after=2999-01-01T00:00:00Z").await, [] as [&str; 0]);
-    assert_eq!(it.actions("before=2999-01-01T00:00:00Z&limit=1000").await.len(), 14);
+    assert_eq!(it.actions("before=2999-01-01T00:00:00Z&limit=1000").await.len(), 15);
     assert!(it.log("action=delivery.retry").await[0].3.starts_with("was cancelled since "));
     assert_eq!(it.log("action=destination.pause").await[0].3, "was active: upgrade");
+    let test = ("token:setup".into(), "destination.test".into(), json!("shop"), "8 bytes".into());
+    assert_eq!(it.log("action=destination.test").await, [test]);
 }
 
 /// Page by page it is the same, though it grows meanwhile.

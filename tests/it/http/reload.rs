@@ -217,6 +217,8 @@ async fn certificates_are_read_again() {
         let own = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
         std::fs::write(folder.path().join("c.pem"), own.cert.pem()).unwrap();
         std::fs::write(folder.path().join("k.pem"), own.signing_key.serialize_pem()).unwrap();
+        let own_alone = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(folder.path().join("k.pem"), own_alone).unwrap();
         let trusted = reqwest::Certificate::from_pem(own.cert.pem().as_bytes()).unwrap();
         Client::builder().no_proxy().tls_certs_only([trusted]).build().unwrap()
     };

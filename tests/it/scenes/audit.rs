@@ -125,6 +125,20 @@ fn every_change_of_a_destination_is_noted_and_no_other() {
     assert!(!all.contains("secret-path") && !all.contains("key=1"), "{all}");
 }
 
+/// What an answer has changed is noted too, by the name of who changed it; once.
+#[test]
+fn a_destination_that_a_410_disables_is_noted() {
+    let mut scene = Scene::new(Setting::default(), |_| soon(410, None));
+    let entries = scene.entries(|scene| {
+        scene.deliver(0);
+        scene.deliver(0);
+        scene.run_to(HOUR);
+    });
+    let says = "was active: the receiver answered 410 Gone".to_owned();
+    let want = ("receiver".to_owned(), Action::DestinationDisable, Some("d0".to_owned()), says);
+    assert_eq!(entries, [want]);
+}
+
 /// What had ended, and how, is still known when a new round has begun.
 #[test]
 fn the_earlier_end_stays_in_the_log() {
@@ -176,7 +190,7 @@ fn orders_to_the_whole_server_are_noted() {
     check(ClaimsOrder::Start { fence: Some(7) }, None);
     check(ClaimsOrder::Start { fence: Some(1) }, Some((Action::ClaimsStart, "was drained")));
     let (action, detail) = (Action::Backup, "to /mnt/a.redb".to_owned());
-    scene.noted(Command::Note { action, detail }, Action::Backup, None, "to /mnt/a.redb");
+    scene.noted(Command::Note { action, object: None, detail }, Action::Backup, None, "to /mnt/a.redb");
 }
 
 /// Whatever moment the process dies in: there is an entry exactly where there is the change.

@@ -52,7 +52,7 @@ fn merge(fields: &mut Fields<'_>, patch: &RawValue, stored: Certificates) -> Opt
     let Ok(mut inner) = Fields::read(patch.get().as_bytes()) else {
         return fields.refuse("tls", "must be an object or null");
     };
-    let (chain, key) = stored.client.map(|client| (client.chain, client.key)).unzip();
+    let (chain, key) = stored.client.map(|client| (client.chain.clone(), client.key.clone())).unzip();
     let ca = pem(fields, "tls.ca_pem", inner.raw("ca_pem"), stored.ca);
     let chain = pem(fields, "tls.client_cert_pem", inner.raw("client_cert_pem"), chain);
     let key = pem(fields, "tls.client_key_pem", inner.raw("client_key_pem"), key);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engine::explain::samples::{T0, delivery, edit, lease, waiting};
+use crate::model::Excerpt;
 use crate::outcome::{AttemptResult, Ending, NextReason};
 
 fn json(document: &impl Serialize) -> String {
@@ -27,7 +28,7 @@ fn attempt() -> Attempt {
             clamped: Some(Clamped::Max),
         }),
         next_attempt_at: Some(T0.plus(Millis(86_400_000))),
-        response_excerpt: Some(b"slow d\xffwn".to_vec()),
+        response_excerpt: Some(Excerpt(b"slow d\xffwn".to_vec())),
     }
 }
 
