@@ -31,5 +31,6 @@ mod stop;
 mod storage;
 mod supervisor;
 mod verify;
+mod ways;
 
 use server::{TestServer, server};
