@@ -58,7 +58,7 @@ async fn c167_the_same_headers_on_every_way() {
     assert_eq!(tried["result"], "success");
     ways.push("after a restart");
     post(&api, "/v1/destinations/shop/pause").await;
-    taken(&api, "over a restart").await;
+    taken(&api, "over-a-restart").await;
     server = TestServer::start(server.kill(), &SOON);
     api = Api::of(&server);
     post(&api, "/v1/destinations/shop/resume").await;

@@ -24,7 +24,7 @@ pub(super) async fn signed_shop(world: &World, url: &str, secrets: &[&str]) {
 }
 
 /// Bodies that a pass through a JSON library would change, and their like in bytes.
-const DELICATE: [&[u8]; 14] = [
+const DELICATE: [&[u8]; 13] = [
     b"{\"b\" :\t1,  \"a\":2 }",
     br#"{"q":"a=b&c<d>"}"#,
     br#"{"e":"\u00e9"}"#,
@@ -37,7 +37,6 @@ const DELICATE: [&[u8]; 14] = [
     b"\xef\xbb\xbf{\"a\":1}",
     b"{\r\n\"a\":1\r\n}\r\n",
     b"{\"a\":1}   ",
-    b"\xff\xfe no JSON \x80",
     b"",
 ];
 

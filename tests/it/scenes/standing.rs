@@ -26,8 +26,11 @@ fn c181_enabling_clears_the_counters() {
     assert_eq!(view.note.since, scene.now().wall);
     let gate = scene.gate(0);
     assert_eq!((gate.failure_streak, gate.failing_since), (0, None));
-    scene.run_to(scene.mono + 10);
-    assert_eq!((scene.requests[&0], scene.gate(0).failure_streak), (5, 1));
+    let sent = scene.mono;
+    scene.run_to(sent + 5);
+    let gate = scene.gate(0);
+    assert_eq!((gate.failure_streak, gate.failing_since), (1, Some(scene.now().wall)));
+    assert_eq!(scene.sent[4].at, sent, "what was kept goes out at once");
     assert!(scene.post(0, |_| {}).is_ok(), "one failure does not disable it");
     scene.run_to(HOUR);
     let delivered = ids.iter().filter(|id| scene.ending(**id) == Some(Ending::Delivered));
