@@ -35,8 +35,8 @@ pub(super) const EGRESS: [(u16, Where); 12] = [
     (
         93,
         Part(
-            "sender::egress::tests::c093_a_refusal_names_the_kind_and_the_setting",
-            "decided: networks only, a name is judged by its addresses; one that cannot be read ends with 78",
+            "http::trouble::c093_a_refused_url_says_what_would_admit_it",
+            "API.md: networks only, a name is judged by its addresses; one in the settings that cannot be read ends with 78",
         ),
     ),
 ];

@@ -110,6 +110,36 @@ async fn c185_nothing_is_lost_while_a_destination_is_off() {
     assert_eq!(gone.count(), 11);
 }
 
+/// C093: a refusal says what kind of address it is and which setting admits it; with that it is
+/// delivered, and loopback needs an entry of its own.
+#[tokio::test]
+async fn c093_a_refused_url_says_what_would_admit_it() {
+    let world = World::start().await;
+    let mut receiver = Receiver::start().await;
+    let put = async |url: &str, cidrs: &[&str]| {
+        let settings = json!({"tenant": "acme", "url": url, "allow_cidrs": cidrs});
+        world.admin("PUT", SHOP, &settings.to_string()).await
+    };
+    let check = async |url: &str, cidrs: &[&str], kind: &str| {
+        let refused = put(url, cidrs).await;
+        refused.refused(422, "invalid", &["url"]);
+        let detail = refused.json()["errors"][0]["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(kind) && detail.contains("allow_cidrs"), "{url}: {detail}");
+    };
+    check("https://10.1.2.3/hook", &[], "private").await;
+    check("http://10.1.2.3:8080/hook", &["10.9.0.0/16"], "private").await;
+    check(&receiver.url, &["10.0.0.0/8", "192.168.0.0/16"], "loopback").await;
+    put("http://10.1.2.3:8080/hook", &["10.1.2.0/24"]).await.expect(201);
+    put(&receiver.url, &["127.0.0.1/32"]).await.expect(200);
+    let id = world.deliver("shop", "").await;
+    assert_eq!(receiver.next().await.header("webhook-id"), Some(&*id));
+    for wrong in ["10.0.0.0/33", "10.0.0", "hooks.internal", "10.0.0.1:80", ""] {
+        let refused = put("https://10.1.2.3/hook", &[wrong]).await;
+        assert_eq!((refused.status, &refused.json()["code"]), (422, &json!("invalid")), "{wrong}");
+        assert!(refused.text.contains("allow_cidrs"), "{}", refused.text);
+    }
+}
+
 /// T56: nothing that ends a line gets into a header, a name or an id.
 #[tokio::test]
 async fn t56_line_ends_are_refused_wherever_they_could_be_sent() {
