@@ -19,6 +19,8 @@ pub const SEND_HEADERS: [&str; 6] = [
     "duehook-max-age-ms",
     "duehook-max-failures",
 ];
+/// Where a browser says that a request comes from (W3C Fetch Metadata).
+const FETCH_SITE: &str = "sec-fetch-site";
 const SEND_PATH: &str = "/v1/send/";
 const OWN_PREFIX: &str = "duehook-";
 
@@ -83,10 +85,12 @@ impl Door {
         };
         let own =
             |value: &[u8]| !host.is_empty() && self.reached.schemes().iter().any(|scheme| is(value, scheme));
-        if headers.get_all(header::ORIGIN).iter().all(|value| own(value.as_bytes())) {
+        let from_here = |value: &[u8]| matches!(value, b"same-origin" | b"none");
+        let origins = headers.get_all(header::ORIGIN).iter().all(|value| own(value.as_bytes()));
+        if origins && headers.get_all(FETCH_SITE).iter().all(|value| from_here(value.as_bytes())) {
             return Ok(());
         }
-        let detail = "the Origin header names another site; programs leave it out";
+        let detail = "Origin or Sec-Fetch-Site names another site; programs leave them out";
         Err(Problem::new(Code::OriginNotAllowed, detail).closing())
     }
 
@@ -235,6 +239,21 @@ mod tests {
         check(false, Version::HTTP_10, &[], 400);
         check(true, Version::HTTP_10, &[("origin", "http://")], 403);
         check(true, Version::HTTP_10, &[("host", "a"), ("host", "b")], 400);
+    }
+
+    #[test]
+    fn requests_that_a_browser_makes_for_another_site() {
+        let check = |method: &str, site: &str, want: u16| {
+            let headers = [("host", "localhost:8461"), ("sec-fetch-site", site)];
+            assert_eq!(admit(method, "/v1/x", &headers), want, "{method} {site}");
+        };
+        for site in ["same-origin", "none"] {
+            check("POST", site, 200);
+        }
+        for site in ["cross-site", "same-site", "", "same-origin, none"] {
+            check("POST", site, 403);
+            check("GET", site, 200);
+        }
     }
 
     #[test]

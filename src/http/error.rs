@@ -131,6 +131,7 @@ impl Problem {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if let Some(wait) = self.retry_after() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.0.div_ceil(1_000).max(1)));
         }

@@ -25,7 +25,9 @@ pub mod status;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, header};
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::{get, post};
 
 pub use app::{App, Build, Entry, Rulebook};
@@ -37,6 +39,9 @@ use crate::http::routes::Routes;
 
 /// What an unknown path is answered with; the command line tells by it that it asked elsewhere.
 pub const NO_ROUTE: &str = "there is no such route on this listener";
+
+/// `X-Content-Type-Options`, on every answer.
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
 /// The routes of the ingest listener.
 pub fn ingest_router(app: Arc<App>) -> Router {
@@ -80,7 +85,14 @@ fn finish(routes: Routes, app: Arc<App>, of: Entry) -> Router {
     let guard = Guard { app: Arc::clone(&app), of };
     let guarded = routes.into_router().route_layer(from_fn_with_state(guard, authorise));
     let all = guarded.merge(health::routes().into_router());
-    all.fallback(no_route).method_not_allowed_fallback(no_method).with_state(app)
+    let all = all.fallback(no_route).method_not_allowed_fallback(no_method).layer(map_response(as_it_says));
+    all.with_state(app)
+}
+
+/// An answer is what its `Content-Type` says, whatever a browser finds in it.
+async fn as_it_says(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+    response
 }
 
 async fn no_route() -> Problem {
@@ -94,7 +106,6 @@ async fn no_method() -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::body::Body;
     use axum::http::Request;
     use tower::ServiceExt;
 

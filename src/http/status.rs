@@ -34,7 +34,6 @@ fn document() -> Response<Body> {
     let mut response = Response::new(Body::from(PAGE));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     with(response, header::CONTENT_SECURITY_POLICY, &POLICY)

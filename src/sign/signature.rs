@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn c070_a_byte_more_is_another_signature() {
+    fn a_byte_more_is_another_signature() {
         let signers = Signers::of(&[live("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]);
         let sign = |id: &str, at: u64, body: &[u8]| signers.sign(id, Timestamp(at), body).unwrap();
         let one = sign("dlv_1", 1_000, b"{}");

@@ -136,7 +136,7 @@ async fn an_order_is_counted_checked_and_begun() {
 /// C179: pressed again, and from a second tab: each is sent once, and the job is one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c179_a_bulk_retry_pressed_three_times_sends_each_once() {
-    const N: usize = 600;
+    const N: usize = 5_000;
     let receiver = Receiver::start(Script::List(vec![Answer::status(204)]), Record::Digests).await.unwrap();
     let server = fresh();
     let api = Api::of(&server);
@@ -144,7 +144,7 @@ async fn c179_a_bulk_retry_pressed_three_times_sends_each_once() {
     let dead = begun(&api, json!({"action": "cancel", "filter": {"destination": "shop"}})).await;
     assert_eq!(counts(&done(&api, &dead).await), (&json!("done"), N as u64, N as u64, 0));
     api.admin("POST", "/v1/destinations/shop/resume", "").await.expect(200);
-    let order = json!({"action": "retry", "filter": {"outcome": "cancelled"}, "rate_per_second": 400});
+    let order = json!({"action": "retry", "filter": {"outcome": "cancelled"}, "rate_per_second": 2_500});
     let id = begun(&api, order.clone()).await;
     for _ in 0..2 {
         assert_eq!(bulk(&api, order.clone()).await.expect(409)["code"], "bulk_running");

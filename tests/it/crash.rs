@@ -412,31 +412,39 @@ async fn c130_what_waits_survives_a_restart_and_goes_out_on_time() {
 async fn c204_c206_a_receiver_can_tell_attempts_apart() {
     let answers = vec![Answer::status(503), Answer::refuse("0"), Answer::status(200)];
     let receiver = Receiver::start(Script::List(answers), Record::Bodies).await.unwrap();
-    let server = start(folder());
+    let kept = [SOON[0], SOON[1], ("DUEHOOK_RETENTION__DELIVERED_PAYLOAD", "1h")];
+    let server = TestServer::start(folder(), &kept);
     let api = Api::of(&server);
-    api.destination("shop", &receiver.url("/"), "").await;
+    let signed = r#","secrets":["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]"#;
+    api.destination("shop", &receiver.url("/"), signed).await;
     let body = b"{ \"a\" : 1e2 }\r\n".to_vec();
     let taken = api.send("shop", Some("k"), body.clone()).await.unwrap().expect(202);
     let id = taken["id"].as_str().unwrap();
     api.quiet().await;
-    let server = start(server.kill());
+    let server = TestServer::start(server.kill(), &kept);
     let api = Api::of(&server);
-    assert_eq!(
-        api.admin("POST", &format!("/v1/deliveries/{id}/retry"), "").await.status,
-        409,
-        "the body is gone"
-    );
+    api.admin("POST", &format!("/v1/deliveries/{id}/retry"), "").await.expect(200);
+    api.quiet().await;
     let second = api.send("shop", Some("other"), body.clone()).await.unwrap().expect(202);
     api.quiet().await;
     let received = receiver.received();
-    let (first, last) = received.split_at(3);
+    let (first, last) = received.split_at(4);
     let attempts: Vec<_> = first.iter().map(|one| one.attempt().unwrap()).collect();
-    assert_eq!(attempts, [1, 2, 3]);
+    assert_eq!(attempts, [1, 2, 3, 4]);
+    let own = ["duehook-attempt", "webhook-timestamp", "webhook-signature", "connection"];
+    let fixed = |one: &Received| {
+        let mut headers = one.headers.clone();
+        own.iter().for_each(|name| drop(headers.remove(*name)));
+        headers
+    };
+    let readme = include_str!("../../README.md");
+    assert!(own[..3].iter().all(|name| readme.to_ascii_lowercase().contains(&format!("`{name}`"))));
     for one in first {
         assert_eq!((one.key(), one.header("webhook-id")), (Some("k"), Some(id)));
         assert_eq!(one.header("duehook-created-at"), taken["created_at"].as_str());
         assert!(one.header("webhook-timestamp").unwrap().parse::<u64>().unwrap() > 1_700_000_000);
         assert_eq!(one.body, body);
+        assert_eq!(fixed(one), fixed(&first[0]), "the rest is the same in each attempt");
     }
     assert_eq!((last.len(), last[0].attempt()), (1, Some(1)));
     assert_eq!(last[0].header("webhook-id"), second["id"].as_str());

@@ -7,12 +7,15 @@ mod audit;
 mod bad_input;
 mod figures;
 mod ingest;
+mod page;
 mod payload;
 mod quota;
 mod receiver;
 mod references;
 mod reload;
+mod rotation;
 mod signing;
+mod trouble;
 
 use std::time::Duration;
 

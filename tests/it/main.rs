@@ -33,5 +33,6 @@ mod stop;
 mod storage;
 mod supervisor;
 mod verify;
+mod ways;
 
 use server::{TestServer, server};

@@ -13,6 +13,7 @@ mod gate;
 mod life;
 mod quota;
 mod retention;
+mod standing;
 
 use std::collections::BTreeMap;
 

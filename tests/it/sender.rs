@@ -8,6 +8,7 @@
 mod guard;
 mod raw;
 mod tls;
+mod vectors;
 
 use std::sync::Arc;
 use std::time::Duration;

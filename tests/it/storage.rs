@@ -206,6 +206,41 @@ async fn a_failed_step_is_not_answered_nor_what_comes_after_it() {
     }
 }
 
+/// C106: whichever operation fails while a delivery, its key and its place in the queue are written,
+/// all of them are there after a start, or none: the key posted again makes one that waits, or finds
+/// one that does, and never one that nobody would send.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c106_a_key_is_never_taken_by_what_is_not_queued() {
+    let keyed = || NewDelivery { key: Some("k".parse().unwrap()), ..delivery() };
+    let mut repeats = 0;
+    for operations in 0..30 {
+        let folder = TempDir::new().unwrap();
+        let disk = Failing::new();
+        let (mut driver, handle) = engine(disk.clone(), &folder);
+        held(&handle).await;
+        disk.fail_after(operations);
+        tokio::select! {
+            ended = driver.ended() => assert_eq!(ended.unwrap_err().exit_code(), 75),
+            taken = handle.accept(vec![keyed()]) => assert!(!taken.unwrap()[0].as_ref().unwrap().duplicate),
+        }
+        driver.stop();
+        driver.join();
+        disk.fail_after(u64::MAX);
+        let (driver, handle) = engine(disk.clone(), &folder);
+        until("it is counted", async || !handle.live().counting).await;
+        let before = waiting(&handle);
+        let again = handle.accept(vec![keyed()]).await.unwrap().remove(0).unwrap();
+        assert_eq!((again.duplicate, before), (before == 1, before.min(1)), "{operations}");
+        let state = &again.delivery.delivery.state;
+        assert!(matches!(state, duehook::delivery::State::Waiting { .. }), "{operations}: {state:?}");
+        until("it waits", async || waiting(&handle) == 1).await;
+        repeats += u32::from(again.duplicate);
+        driver.stop();
+        driver.join();
+    }
+    assert!((1..30).contains(&repeats), "{repeats} of 30 had been written");
+}
+
 /// A body that only this key has.
 pub(crate) fn body(key: &str, length: usize) -> Vec<u8> {
     key.bytes().cycle().take(length).collect()

@@ -144,6 +144,41 @@ async fn c097_a_chunked_body_has_the_same_bound() {
     check(&format!("{head}FFFFFFFFFFFFFFFF\r\nxxxx"), "408").await;
 }
 
+/// Heads that come a byte at a time, for as long as they may. Clients and server share one thread here,
+/// so that one answer may be late; none waits until a slow head has ended.
+#[tokio::test]
+async fn c099_five_hundred_slow_heads_delay_nobody() {
+    let limit = Duration::from_secs(1);
+    let running = start(|limits| (limits.max_connections, limits.header_timeout) = (600, limit)).await;
+    let mut slow = JoinSet::new();
+    for _ in 0..500 {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nx: ").await.unwrap();
+        slow.spawn(async move {
+            let mut beat = tokio::time::interval(Duration::from_millis(100));
+            let (mut reader, mut writer) = stream.split();
+            let mut answer = [0; 64];
+            tokio::select! {
+                _ = reader.read(&mut answer) => {}
+                () = async { while writer.write_all(b"v").await.is_ok() { beat.tick().await; } } => {}
+            }
+        });
+    }
+    let began = tokio::time::Instant::now();
+    let mut times = Vec::new();
+    while !slow.is_empty() {
+        let (asked, text) = (tokio::time::Instant::now(), get_once("/"));
+        assert!(talk(&running, &text).await.ends_with("ok"));
+        times.push(asked.elapsed());
+        while slow.try_join_next().is_some() {}
+    }
+    times.sort();
+    let (many, most) = (times[times.len() * 95 / 100], times[times.len() - 1]);
+    assert!(times.len() > 10, "{} were answered meanwhile", times.len());
+    assert!(many < Duration::from_millis(200) && most < limit, "95 % in {many:?}, all in {most:?}");
+    assert!(began.elapsed() < 2 * limit, "{:?}", began.elapsed());
+}
+
 #[tokio::test]
 async fn c099_a_head_that_does_not_come_closes_the_connection() {
     let running = start(|limits| limits.header_timeout = Duration::from_millis(20)).await;

@@ -79,14 +79,14 @@ pub(super) const OPS: [(u16, Where); 7] = [
         190,
         Part(
             "http::figures::c190_what_is_asked_for_makes_no_series",
-            "150 requests and 60 destinations; the busiest 20 destinations are labels, by API.md",
+            "API.md: the busiest 20 destinations are labels; 60 of them and 150 paths, as the first beyond would show",
         ),
     ),
     (
         191,
         Part(
             "scenes::classes::c191_only_what_is_due_grows_old",
-            "the age is worked out at the scrape from what the engine published last",
+            "API.md: worked out at the scrape; from what the engine published last, and healthz says when that is old",
         ),
     ),
     (192, Test("ops::c192_the_path_of_a_url_is_shown_nowhere")),
@@ -103,7 +103,7 @@ pub(super) const OPS: [(u16, Where); 7] = [
         196,
         Part(
             "scenes::life::c196_the_retries_of_the_readme_are_those_of_the_code",
-            "there is no command that prints it; expires_at stands in every delivery",
+            "API.md: no command prints it, simulate plays a policy; expires_at stands in every delivery",
         ),
     ),
 ];

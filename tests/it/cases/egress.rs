@@ -4,22 +4,16 @@ use super::Where::{self, Part, Test};
 
 pub(super) const NUMBERS: &[u16] = &[78, 80, 81, 82, 84, 85, 86, 87, 88, 89, 91, 93];
 
-const SPELLINGS: &str = "sender::egress::tests::c078_c080_c081_c082_addresses_in_other_spellings";
+const SPELLINGS: &str = "sender::vectors::c078_c080_c081_c082_no_spelling_of_an_address_is_dialled";
 const TWO_READERS: &str = "sender::egress::tests::c085_c086_c087_two_readers_would_see_two_hosts";
 
 pub(super) const EGRESS: [(u16, Where); 12] = [
-    (
-        78,
-        Part(
-            SPELLINGS,
-            "the code is invalid and the detail names the kind; sender::t50_t52_t59 has the send",
-        ),
-    ),
+    (78, Part(SPELLINGS, "API.md: the code is invalid, and the detail names the kind of address")),
     (80, Test(SPELLINGS)),
     (81, Test(SPELLINGS)),
     (82, Test(SPELLINGS)),
     (84, Test("sender::guard::c084_a_refused_record_is_never_fallen_back_to")),
-    (85, Part(TWO_READERS, "the code is invalid, the detail speaks of backslashes")),
+    (85, Part(TWO_READERS, "API.md: the code is invalid, and the detail speaks of backslashes")),
     (86, Test(TWO_READERS)),
     (
         87,
@@ -41,8 +35,8 @@ pub(super) const EGRESS: [(u16, Where); 12] = [
     (
         93,
         Part(
-            "sender::egress::tests::c093_a_refusal_names_the_kind_and_the_setting",
-            "decided: networks only, a name is judged by its addresses; one that cannot be read ends with 78",
+            "http::trouble::c093_a_refused_url_says_what_would_admit_it",
+            "API.md: networks only, a name is judged by its addresses; one in the settings that cannot be read ends with 78",
         ),
     ),
 ];

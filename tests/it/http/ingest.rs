@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use duehook::drill::receiver::{Answer as Said, Receiver as Drill, Record, Script};
 use serde_json::Value;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::{Answer, World};
+use crate::api::until;
 
 #[tokio::test]
 async fn a_delivery_is_answered_as_it_is_stored() {
@@ -46,6 +48,32 @@ async fn c101_one_key_other_body() {
     send("b", "text/plain").await.refused(409, "key_reused", &["idempotency_key"]);
     assert_eq!(send("a", "text/plain").await.expect(200)["outcome"], "cancelled");
     assert_eq!(world.stored().await.len(), 1);
+}
+
+/// C101: while it is in flight, and once it was delivered.
+#[tokio::test]
+async fn c101_one_key_other_body_in_every_state() {
+    let world = World::start().await;
+    let late = Said::status(204).after(std::time::Duration::from_secs(1));
+    let receiver = Drill::start(Script::List(vec![late]), Record::Count).await.unwrap();
+    world.leading_to("shop", &receiver.url("/")).await;
+    let send = async |payload: u8| {
+        let body = format!(r#"{{"destination":"shop","payload":{payload},"idempotency_key":"k"}}"#);
+        world.post(&body).await
+    };
+    let first = send(1).await.expect(202);
+    let id = first["id"].as_str().unwrap();
+    until("it is in flight", async || receiver.count() == 1).await;
+    for state in ["leased", "terminal"] {
+        if state == "terminal" {
+            assert_eq!(world.ended(id).await["outcome"], "delivered");
+        }
+        send(2).await.refused(409, "key_reused", &["idempotency_key"]);
+        let again = send(1).await.expect(200);
+        assert_eq!((&again["id"], &again["duplicate"]), (&first["id"], &true.into()));
+        assert_eq!(again["state"], state);
+    }
+    assert_eq!((world.stored().await.len(), receiver.count()), (1, 1));
 }
 
 /// 50 clients, one key, one moment: one id, one delivery.
@@ -153,6 +181,7 @@ async fn c096_c097_lengths_that_lie_store_nothing() {
     check(post("content-length: 262145", &"x".repeat(262_145)), "413").await;
     check(post("content-length: -1", ""), "400").await;
     check(post("content-length: 5, 6", "hello!"), "400").await;
+    check(post("content-length: 5, 5", "hello"), "400").await;
     let chunks = format!("400\r\n{}\r\n", "x".repeat(1024)).repeat(257);
     check(post("transfer-encoding: chunked", &format!("{chunks}0\r\n\r\n")), "413").await;
     check(post("transfer-encoding: chunked", "FFFFFFFFFFFFFFFFF\r\n"), "400").await;

@@ -1,7 +1,15 @@
 //! The bytes of a payload arrive as they stood.
 
+use std::sync::Arc;
+
+use duehook::drill::receiver::{Answer as Said, Receiver as Drill, Record, Script};
+use duehook::sender::MAX_EXCERPT;
+use reqwest::{Client, StatusCode};
+use tempfile::TempDir;
+
 use super::receiver::Receiver;
 use super::{Answer, World};
+use crate::TestServer;
 
 /// Sends `body` raw and takes what arrives.
 async fn check_sent(world: &World, receiver: &mut Receiver, body: &[u8]) {
@@ -29,6 +37,12 @@ async fn check_json(world: &World, receiver: &mut Receiver, payload: &str) {
         received.body.len()
     );
     assert_eq!(received.header("content-type"), Some("application/json"));
+}
+
+/// A world whose server has this variable set.
+fn set_to(name: &str, value: &str) -> World {
+    let server = TestServer::start(Arc::new(TempDir::new().unwrap()), &[(name, value)]);
+    World { server, client: Client::builder().no_proxy().build().unwrap() }
 }
 
 async fn world() -> (World, Receiver) {
@@ -59,13 +73,46 @@ async fn c198_c199_c200_payloads_arrive_byte_for_byte() {
 
 #[tokio::test]
 async fn c207_sizes_at_the_edges() {
-    let (world, mut receiver) = world().await;
-    for size in [0, 1, 20_000, 256 * 1024] {
-        check_sent(&world, &mut receiver, &vec![b'x'; size]).await;
+    for (most, set) in [(256 * 1024, ""), (1024 * 1024, "1MiB")] {
+        let (world, mut receiver) = match set {
+            "" => world().await,
+            set => (set_to("DUEHOOK_INGEST__MAX_PAYLOAD", set), Receiver::start().await),
+        };
+        if !set.is_empty() {
+            world.leading_to("shop", &receiver.url).await;
+        }
+        for size in [0, 1, 20_000, most] {
+            check_sent(&world, &mut receiver, &vec![b'x'; size]).await;
+        }
+        let request = world.ask("POST", &world.server.ingest, "/v1/send/shop").body(vec![b'x'; most + 1]);
+        Answer::of(request).await.refused(413, "payload_too_large", &[]);
+        assert_eq!(world.stored().await.len(), 4);
     }
-    let request = world.ask("POST", &world.server.ingest, "/v1/send/shop").body(vec![b'x'; 256 * 1024 + 1]);
-    Answer::of(request).await.refused(413, "payload_too_large", &[]);
-    assert_eq!(world.stored().await.len(), 4);
+}
+
+/// C201: an answer is cut at a byte, wherever in a character that is, and shown all the same.
+#[tokio::test]
+async fn c201_an_answer_is_cut_in_the_middle_of_a_character() {
+    let emoji = "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}";
+    let bodies: [Vec<u8>; 5] = [
+        [&[b'a'; MAX_EXCERPT - 1][..], "\u{20ac}".repeat(30).as_bytes()].concat(),
+        vec![0x80; 2 * MAX_EXCERPT],
+        ["a".repeat(MAX_EXCERPT - 9).as_bytes(), emoji.as_bytes()].concat(),
+        ["a".repeat(MAX_EXCERPT - 2).as_bytes(), emoji.as_bytes()].concat(),
+        "\u{20ac}".into(),
+    ];
+    for body in bodies {
+        let answer =
+            Said::Reply { status: StatusCode::NOT_FOUND, headers: vec![], body: body.clone().into() };
+        let receiver = Drill::start(Script::List(vec![answer]), Record::Count).await.unwrap();
+        let world = set_to("DUEHOOK_SEND__KEEP_RESPONSE_EXCERPT", "true");
+        world.leading_to("shop", &receiver.url("/")).await;
+        let id = world.deliver("shop", "").await;
+        world.ended(&id).await;
+        let read = world.admin("GET", &format!("/v1/deliveries/{id}/attempts"), "").await.expect(200);
+        let kept = &body[..body.len().min(MAX_EXCERPT)];
+        assert_eq!(read["data"][0]["response_excerpt"], String::from_utf8_lossy(kept).into_owned());
+    }
 }
 
 #[tokio::test]

@@ -1,41 +1,118 @@
 //! Signatures as a receiver checks them, with the library of Standard Webhooks as the judge.
 
+use duehook::model::DeliveryId;
+use duehook::time::Timestamp;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 use standardwebhooks::Webhook;
 
 use super::receiver::{Received, Receiver};
-use super::{PATIENCE, World};
+use super::{Answer, PATIENCE, World};
 
-const FIRST: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-const SECOND: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
-const ROTATE: &str = "/v1/destinations/shop/secrets/rotate";
+pub(super) const FIRST: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+pub(super) const SECOND: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+pub(super) const ROTATE: &str = "/v1/destinations/shop/secrets/rotate";
 
-fn is_signed_by(secret: &str, got: &Received) -> bool {
+pub(super) fn is_signed_by(secret: &str, got: &Received) -> bool {
     Webhook::new(secret).unwrap().verify(&got.body, &got.headers).is_ok()
 }
 
-async fn signed_shop(world: &World, url: &str, secrets: &[&str]) {
+pub(super) async fn signed_shop(world: &World, url: &str, secrets: &[&str]) {
     let settings = json!({"tenant": "acme", "url": url, "allow_cidrs": ["127.0.0.1/32"], "secrets": secrets});
     let made = world.admin("PUT", "/v1/destinations/shop", &settings.to_string()).await.expect(201);
     assert_eq!(made["secrets"], serde_json::Value::Null, "they are never read back");
 }
 
+/// Bodies that a pass through a JSON library would change, and their like in bytes.
+const DELICATE: [&[u8]; 13] = [
+    b"{\"b\" :\t1,  \"a\":2 }",
+    br#"{"q":"a=b&c<d>"}"#,
+    br#"{"e":"\u00e9"}"#,
+    "{\"e\":\"\u{e9}\"}".as_bytes(),
+    b"1.0",
+    b"1e2",
+    b"{\"a\":1}\n",
+    br#"{"id":9007199254740993,"p":1.10,"a":1,"a":2}"#,
+    "\"\u{2028}\u{2029}\"".as_bytes(),
+    b"\xef\xbb\xbf{\"a\":1}",
+    b"{\r\n\"a\":1\r\n}\r\n",
+    b"{\"a\":1}   ",
+    b"",
+];
+
+/// C164, C200: what is signed is what is sent, and what is sent is what was posted.
 #[tokio::test]
-async fn c198_a_signed_delivery_is_verified_over_the_bytes_that_were_sent() {
+async fn c164_c200_signatures_hold_over_the_bytes_that_were_posted() {
     let (world, mut receiver) = (World::start().await, Receiver::start().await);
     signed_shop(&world, &receiver.url, &[FIRST]).await;
-    let odd = r#","payload":{"b" : 1.0,"a":"\u00e9"}"#;
-    let body = format!(r#"{{"destination":"shop"{odd}}}"#);
-    world.post(&body).await.expect(202);
+    for body in DELICATE {
+        let text = String::from_utf8_lossy(body);
+        let request = world.ask("POST", &world.server.ingest, "/v1/send/shop").body(body.to_vec());
+        Answer::of(request).await.expect(202);
+        let mut arrived = vec![receiver.next().await];
+        let bare = text.trim_ascii();
+        if bare.as_bytes() == body && serde_json::from_slice::<serde_json::Value>(body).is_ok() {
+            world.post(&format!(r#"{{"destination":"shop", "payload": {text} }}"#)).await.expect(202);
+            arrived.push(receiver.next().await);
+        }
+        for got in arrived {
+            assert_eq!(got.body, body, "{text}");
+            assert!(is_signed_by(FIRST, &got) && !is_signed_by(SECOND, &got), "{text}");
+            let more = [body, b" "].concat().into();
+            assert!(!is_signed_by(FIRST, &Received { body: more, headers: got.headers }), "{text}");
+        }
+    }
+}
+
+/// C165: who computes over something else can see by what: the delivery tells its id, the length
+/// and the digest of the body, the attempt its time. The example of the README takes the raw body.
+#[tokio::test]
+async fn c165_the_delivery_shows_what_a_receiver_compares() {
+    let (world, mut receiver) = (World::start().await, Receiver::start().await);
+    signed_shop(&world, &receiver.url, &[FIRST]).await;
+    let body = "{\"id\":9007199254740993,\"p\":1.10,\"a\":1,\"a\":2,\"n\":\"Zo\u{eb}\"}";
+    world.post(&format!(r#"{{"destination":"shop","payload":{body}}}"#)).await.expect(202);
     let got = receiver.next().await;
-    assert_eq!(&got.body[..], br#"{"b" : 1.0,"a":"\u00e9"}"#);
-    assert!(is_signed_by(FIRST, &got) && !is_signed_by(SECOND, &got), "{got:?}");
-    let changed = Received { body: "{}".into(), headers: got.headers.clone() };
-    assert!(!is_signed_by(FIRST, &changed));
+    assert!(is_signed_by(FIRST, &got));
+    let parsed: serde_json::Value = serde_json::from_slice(&got.body).unwrap();
+    let rewritten = Received { body: parsed.to_string().into(), headers: got.headers.clone() };
+    assert!(!is_signed_by(FIRST, &rewritten), "it is another text");
+    let shown = world.ended(got.header("webhook-id").unwrap()).await;
+    let digest: String = Sha256::digest(&got.body).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(
+        (&shown["payload"]["sha256"], &shown["payload"]["bytes"]),
+        (&json!(digest), &json!(body.len()))
+    );
+    let path = format!("/v1/deliveries/{}/attempts", shown["id"].as_str().unwrap());
+    let attempts = world.admin("GET", &path, "").await;
+    let started: Timestamp = attempts.json()["data"][0]["started_at"].as_str().unwrap().parse().unwrap();
+    let stamped: u64 = got.header("webhook-timestamp").unwrap().parse().unwrap();
+    assert!((started.0 / 1_000).abs_diff(stamped) <= 1, "{started} {stamped}");
+    assert!(!attempts.text.contains("whsec_") && !shown.to_string().contains("whsec_"));
+    let readme = include_str!("../../../README.md");
+    assert!(readme.contains("body = self.rfile.read(") && readme.contains(".verify(body, "), "the raw body");
+}
+
+/// C170: what is signed is joined by full stops, so neither the id nor the time has one.
+#[tokio::test]
+async fn c170_a_key_with_a_full_stop_is_no_webhook_id() {
+    let (world, mut receiver) = (World::start().await, Receiver::start().await);
+    signed_shop(&world, &receiver.url, &[FIRST]).await;
+    let id = world.deliver("shop", r#","idempotency_key":"a.b""#).await;
+    let got = receiver.next().await;
+    assert_eq!((got.header("idempotency-key"), got.header("webhook-id")), (Some("a.b"), Some(&*id)));
+    assert!(is_signed_by(FIRST, &got));
+    assert!(got.header("webhook-timestamp").unwrap().bytes().all(|b| b.is_ascii_digit()));
+    let numbers = (0..128).flat_map(|bit| [0, 1, u128::MAX].map(|more| (1_u128 << bit).wrapping_add(more)));
+    let ids = numbers.chain([0]).map(|number| DeliveryId(number).to_string()).chain([id]);
+    for id in ids {
+        let known = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        assert!((1..=64).contains(&id.len()) && id.bytes().all(known), "{id}");
+    }
 }
 
 #[tokio::test]
-async fn t71_in_an_overlap_both_secrets_sign_and_afterwards_one() {
+async fn in_an_overlap_both_secrets_sign_and_afterwards_one() {
     let (world, mut receiver) = (World::start().await, Receiver::start().await);
     signed_shop(&world, &receiver.url, &[FIRST]).await;
     let rotated = world.admin("POST", ROTATE, &json!({"secret": SECOND}).to_string()).await.expect(200);

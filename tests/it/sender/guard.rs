@@ -17,19 +17,19 @@ use super::{LOOPBACK, endpoint, in_time, request, rules};
 
 /// A resolver that has an answer for each time it is asked; the last one repeats.
 #[derive(Debug)]
-struct Changing {
+pub(super) struct Changing {
     answers: Mutex<VecDeque<Vec<IpAddr>>>,
     asked: Mutex<Vec<String>>,
 }
 
 impl Changing {
-    fn new(answers: &[&[&str]]) -> Arc<Changing> {
+    pub(super) fn new(answers: &[&[&str]]) -> Arc<Changing> {
         let read = |texts: &&[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
         let answers = Mutex::new(answers.iter().map(read).collect());
         Arc::new(Changing { answers, asked: Mutex::default() })
     }
 
-    fn asked(&self) -> Vec<String> {
+    pub(super) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 }
@@ -44,31 +44,31 @@ impl Names for Changing {
 }
 
 /// Listens where nobody may call: same port, another address.
-struct Canary(TcpListener);
+pub(super) struct Canary(TcpListener);
 
 impl Canary {
-    fn beside(address: SocketAddr, ip: &str) -> Canary {
+    pub(super) fn beside(address: SocketAddr, ip: &str) -> Canary {
         let listener = TcpListener::bind((ip.parse::<IpAddr>().unwrap(), address.port())).unwrap();
         listener.set_nonblocking(true).unwrap();
         Canary(listener)
     }
 
-    fn is_untouched(&self) -> bool {
+    pub(super) fn is_untouched(&self) -> bool {
         self.0.accept().is_err()
     }
 }
 
-fn asking(names: &Arc<Changing>, rules: Rules, proxy: Option<&str>) -> Sender {
+pub(super) fn asking(names: &Arc<Changing>, rules: Rules, proxy: Option<&str>) -> Sender {
     let proxy = proxy.map(|text| text.parse().unwrap());
     let names: Arc<dyn Names> = Arc::clone(names) as Arc<dyn Names>;
     Sender::asking(Config { rules, proxy, ..Config::default() }, names).unwrap()
 }
 
-async fn send(sender: &Sender, url: &str, cidrs: &[&str]) -> Seen {
+pub(super) async fn send(sender: &Sender, url: &str, cidrs: &[&str]) -> Seen {
     in_time(sender.send(request(endpoint(url, cidrs), "{}"))).await
 }
 
-const BLOCKED: Outcome = Outcome::NotSent(NotSent::Blocked);
+pub(super) const BLOCKED: Outcome = Outcome::NotSent(NotSent::Blocked);
 const CLOSING: &[u8] = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n";
 const KEPT: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 
