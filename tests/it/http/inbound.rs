@@ -44,7 +44,7 @@ async fn t60_without_a_token_nothing_tells_what_there_is() {
         }
     }
     let shown = it.ask("admin", "GET", &there, &Value::Null).await.expect(200);
-    assert_eq!(shown["state"], json!("waiting"), "{shown}");
+    assert_eq!(shown["state"], json!("ready"), "{shown}");
 }
 
 /// A token is taken from its header and from nowhere else, and only whole.
