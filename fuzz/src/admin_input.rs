@@ -61,7 +61,7 @@ fn settings(bytes: &[u8]) {
 fn hold(it: &Destination) {
     assert!(it.url.scheme() == "https" && it.url.port_or_known_default() == Some(443), "{}", it.url);
     assert!(it.concurrency_max > 0 && it.headers.len() <= MAX_HEADERS);
-    assert!(it.timeout.0 > 0 && it.connect_timeout <= it.timeout);
+    assert!(it.timeout.0 > 0 && it.connect_timeout.0 > 0);
 }
 
 fn query(bytes: &[u8]) {
