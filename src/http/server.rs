@@ -3,7 +3,6 @@
 //! It owns its connections and ends them; a request's panic is that request's 500. It decides
 //! nothing about what is asked.
 
-use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -29,6 +28,7 @@ use crate::http::auth::Peer;
 use crate::http::door::Door;
 use crate::http::error::{Code, Problem};
 use crate::http::linger::Lingering;
+use crate::http::room::{Followed, Place, Pressed, Room};
 use crate::http::socket::{Accepted, Certificate, Socket};
 
 /// Header lines of one request; more are 431.
@@ -39,13 +39,15 @@ const MAX_HEAD: usize = 32 * 1024;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests may go on for this long after the listener has been told to stop.
 const GRACE: Duration = Duration::from_secs(2);
+/// How often it is said, at most, that there are too many connections.
+const SAYING: Duration = Duration::from_secs(10);
 /// How long accepting rests after it failed (as when descriptors run out).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a listener allows.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Beyond it a new connection is closed at once.
+    /// Beyond it a new connection takes the seat of one that keeps the listener waiting.
     pub max_connections: usize,
     pub door: Door,
     /// None: what comes is not encrypted.
@@ -101,17 +103,22 @@ pub async fn serve(
     let socket = socket.into();
     let limits = limits.into();
     let front = Arc::new(Front { router, limits: limits.clone() });
+    let room = Room::default();
+    let mut saying = tokio::time::interval(SAYING);
     loop {
         tokio::select! {
             () = &mut shutdown => break,
             accepted = socket.accept() => match accepted {
-                Ok(accepted) if open.len() < limits.now().max_connections => {
-                    open.spawn(greet(accepted, front.clone(), stop.clone()));
+                Ok(accepted) => {
+                    // None: it is closed at once.
+                    let Some(place) = room.enter(limits.now().max_connections) else { continue };
+                    let no = place.no();
+                    room.seat(no, open.spawn(greet(accepted, place, front.clone(), stop.clone())));
                 }
-                Ok(_) => tracing::warn!(open = open.len(), "connection refused: too many"),
                 Err(error) => rest(&error).await,
             },
             Some(_) = open.join_next() => {}
+            _ = saying.tick() => say(room.pressed()),
         }
     }
     drop(socket);
@@ -122,6 +129,13 @@ pub async fn serve(
     }
 }
 
+fn say(pressed: Pressed) {
+    let Pressed { closed, refused } = pressed;
+    if pressed != Pressed::default() {
+        tracing::warn!(closed, refused, "too many connections: those that wait longest make room");
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "an accept that fails must not be tried in a busy loop")]
 async fn rest(error: &std::io::Error) {
     tracing::warn!(%error, "accept failed");
@@ -129,20 +143,20 @@ async fn rest(error: &std::io::Error) {
 }
 
 /// Serves what was accepted, inside TLS where that is set.
-async fn greet(accepted: Accepted, front: Arc<Front>, stop: watch::Receiver<()>) {
+async fn greet(accepted: Accepted, place: Place, front: Arc<Front>, stop: watch::Receiver<()>) {
     let limits = front.limits.now();
     match (accepted, &limits.certificate) {
-        (Accepted::Tcp(stream), None) => connection(prompt(stream), front, None, stop).await,
+        (Accepted::Tcp(stream), None) => connection(prompt(stream), place, front, None, stop).await,
         (Accepted::Tcp(stream), Some(certificate)) => {
             let acceptor = TlsAcceptor::from(certificate.now());
             let shaken = tokio::time::timeout(limits.header_timeout, acceptor.accept(prompt(stream))).await;
             match shaken {
-                Ok(Ok(stream)) => connection(stream, front, None, stop).await,
+                Ok(Ok(stream)) => connection(stream, place, front, None, stop).await,
                 Ok(Err(error)) => tracing::debug!(%error, "no TLS came to stand"),
                 Err(_) => tracing::debug!("no TLS came to stand in time"),
             }
         }
-        (Accepted::Unix(stream, peer), _) => connection(stream, front, peer, stop).await,
+        (Accepted::Unix(stream, peer), _) => connection(stream, place, front, peer, stop).await,
     }
 }
 
@@ -156,11 +170,12 @@ fn prompt(stream: TcpStream) -> TcpStream {
 /// Serves one connection until it ends, or until its request does once the listener stops.
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send,
+    place: Place,
     front: Arc<Front>,
     peer: Option<Peer>,
     mut stop: watch::Receiver<()>,
 ) {
-    let service = service_fn(|request| front.answer(request, peer));
+    let service = service_fn(|request| place.follow(request, |request| front.answer(request, peer)));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(front.limits.now().header_timeout)
@@ -187,24 +202,20 @@ struct Front {
 }
 
 impl Front {
-    async fn answer(
-        &self,
-        mut request: Request<Incoming>,
-        peer: Option<Peer>,
-    ) -> Result<Response<Body>, Infallible> {
+    async fn answer(&self, mut request: Request<Followed<Incoming>>, peer: Option<Peer>) -> Response<Body> {
         peer.map(|peer| request.extensions_mut().insert(peer));
         if let Err(problem) = self.limits.now().door.admit(&request) {
-            return Ok(problem.response());
+            return problem.response();
         }
         let routed = self.router.clone().call(request);
         let mut routed = pin!(routed);
-        Ok(poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| routed.as_mut().poll(context))) {
+        poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| routed.as_mut().poll(context))) {
             Ok(Poll::Ready(Ok(response))) => Poll::Ready(response),
             Ok(Poll::Ready(Err(never))) => match never {},
             Ok(Poll::Pending) => Poll::Pending,
             Err(_) => Poll::Ready(panicked()),
         })
-        .await)
+        .await
     }
 }
 

@@ -6,6 +6,7 @@ mod admin;
 mod audit;
 mod bad_input;
 mod figures;
+mod inbound;
 mod ingest;
 mod page;
 mod payload;

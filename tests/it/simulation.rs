@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::sim::rng::Rng;
 use crate::sim::world::World;
 
 /// Seeds in a plain `cargo test`; `SIM_SEEDS` asks for more.
 const SEEDS: u64 = 200;
+
+/// Scripts, likewise: each is a longer history than most seeds.
+const SCRIPTS: u64 = 40;
 
 /// What must have happened at least once in a batch of seeds, or it proves nothing.
 const SOMETIMES: [&str; 35] = [
@@ -93,6 +97,26 @@ fn every_invariant_holds_over_many_seeds() {
     println!("{} seeds: {fired:?}", seeds());
     for what in SOMETIMES {
         assert!(fired.get(what).is_some_and(|times| *times > 0), "{what} never happened");
+    }
+}
+
+/// Scripts by chance, as a fuzzer begins with: operators' orders between any two steps.
+#[test]
+fn scripts_of_operations_hold_every_invariant() {
+    let mut fired: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for seed in 0..seeds_or(SCRIPTS) {
+        let mut rng = Rng::new(seed);
+        let script: Vec<u8> = (0..400).map(|_| rng.below(256) as u8).collect();
+        let run = || {
+            let mut world = World::scripted(&script);
+            world.follow();
+            world.oracle.fired
+        };
+        let seen = std::panic::catch_unwind(run).unwrap_or_else(|_| panic!("script {seed} failed"));
+        seen.into_iter().for_each(|(what, times)| *fired.entry(what).or_default() += times);
+    }
+    for what in ["a page of a job", "cancelled", "crash_in_commit", "delivered", "retried", "clock back"] {
+        assert!(fired.contains_key(what), "{what} never happened in {fired:?}");
     }
 }
 

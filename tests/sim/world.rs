@@ -2,6 +2,7 @@
 
 mod crash;
 mod perils;
+mod script;
 
 use std::collections::BTreeMap;
 
@@ -207,7 +208,10 @@ impl World {
     }
 
     fn closed(seed: u64, faults: Faults) -> World {
-        let mut rng = Rng::new(seed);
+        World { trace: seed, ..World::by(Rng::new(seed), Rng::new(!seed), faults) }
+    }
+
+    fn by(mut rng: Rng, mut chance: Rng, faults: Faults) -> World {
         let many = faults == Faults::Random && rng.percent(20);
         let few = if faults == Faults::Planned { 3 } else { 5 };
         let destinations = 1 + rng.below(if many { 40 } else { few }) as usize;
@@ -221,7 +225,6 @@ impl World {
         let moods = (0..destinations).map(|_| Mood::any(&mut rng)).collect();
         let settings =
             (0..destinations).map(|place| settings(place, tenants, concurrency, &mut rng)).collect();
-        let mut chance = Rng::new(!seed);
         // With few pages in RAM most of what a step needs is read, and much is written early.
         let cache = if faults == Faults::Planned { 1 << (13 + chance.below(8)) } else { 1 << 20 };
         World {
@@ -249,7 +252,7 @@ impl World {
             stood: 0,
             visits: (0, 0),
             oracle: Oracle::default(),
-            trace: seed,
+            trace: 0,
             faults,
             perils: Perils::default(),
             crashed: false,
@@ -747,13 +750,12 @@ impl World {
                 self.settings[place] = Destination::clone(settings);
                 self.starts.remove(&place);
             }
-            Command::Cancel { id } => self.oracle.cancelled(*id),
+            Command::Cancel { id } | Command::Erase { id } => self.oracle.cancelled(*id),
+            Command::Job(order) => self.note_job(order),
             Command::DeleteDestination { .. }
             | Command::RotateSecret { .. }
-            | Command::Erase { .. }
             | Command::BeginImport { .. }
             | Command::Import(_)
-            | Command::Job(_)
             | Command::Configure(_)
             | Command::Note { .. } => {}
         }

@@ -34,12 +34,12 @@ pub(in crate::http) const MAX_RATE: u64 = 100_000;
 
 /// What is ordered.
 #[derive(Debug, PartialEq, Eq)]
-struct Ordered {
-    action: BulkAction,
-    filter: Filter,
-    dry_run: bool,
-    expected_count: Option<u64>,
-    rate_per_second: Option<u32>,
+pub struct Ordered {
+    pub action: BulkAction,
+    pub filter: Filter,
+    pub dry_run: bool,
+    pub expected_count: Option<u64>,
+    pub rate_per_second: Option<u32>,
 }
 
 /// `POST /v1/bulk`.
@@ -176,7 +176,10 @@ fn sees(caller: &Caller, job: &Job) -> bool {
 }
 
 /// Reads an order; an empty filter is none.
-fn read(text: &[u8]) -> Result<Ordered, Problem> {
+///
+/// # Errors
+/// 400 when it is not an object, 422 naming every field at fault.
+pub fn read(text: &[u8]) -> Result<Ordered, Problem> {
     let mut fields = Fields::read(text)?;
     let action = action(&mut fields);
     let filter = read_filter(&mut fields);

@@ -66,16 +66,16 @@ pub async fn list(State(app): State<Arc<App>>, caller: Caller, uri: Uri) -> Answ
 
 /// What a list is asked for.
 #[derive(Debug, PartialEq, Eq)]
-struct Listed {
-    filter: Filter,
-    order: Order,
-    from: Option<Cursor>,
-    limit: usize,
+pub struct Listed {
+    pub filter: Filter,
+    pub order: Order,
+    pub from: Option<Cursor>,
+    pub limit: usize,
 }
 
 impl Listed {
     /// Takes every parameter of a list; what is wrong is noted in `asked`.
-    fn take(asked: &mut Query) -> Listed {
+    pub fn take(asked: &mut Query) -> Listed {
         let order = order_by(asked);
         Listed { filter: filter(asked), order, from: cursor(asked, order), limit: limit(asked) }
     }

@@ -184,7 +184,10 @@ pub async fn release(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, re
 }
 
 /// The end of a hold, and its reason, which is kept in the audit log alone.
-fn read_hold(text: &[u8], now: Timestamp) -> Result<(Timestamp, String), Problem> {
+///
+/// # Errors
+/// 400 when it is not an object, 422 naming every field at fault.
+pub fn read_hold(text: &[u8], now: Timestamp) -> Result<(Timestamp, String), Problem> {
     let mut fields = Fields::read(text)?;
     let reason = reason(&mut fields);
     let until: Option<Timestamp> = fields.parsed("until");

@@ -6,7 +6,7 @@ use axum::routing::{get, post};
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 /// A listener with three routes; dropping it stops it.
 struct Running {
@@ -20,7 +20,21 @@ fn routes() -> Router {
         .route("/", get(async || "ok"))
         .route("/panic", get(async || -> &'static str { panic!("in a handler") }))
         .route("/body", post(take))
-        .route("/never", get(async || std::future::pending::<&'static str>().await))
+        .route("/never", get(never))
+        .route(
+            "/stuck",
+            get(async || {
+                STUCK.notify_one();
+                never().await
+            }),
+        )
+}
+
+/// A request has come to `/stuck`; one test alone asks for it.
+static STUCK: Notify = Notify::const_new();
+
+async fn never() -> &'static str {
+    std::future::pending().await
 }
 
 async fn take(request: axum::extract::Request) -> Result<String, Problem> {
@@ -180,10 +194,15 @@ async fn c099_five_hundred_slow_heads_delay_nobody() {
 }
 
 #[tokio::test]
-async fn c099_a_head_that_does_not_come_closes_the_connection() {
+async fn c099_t62_a_head_that_does_not_come_closes_the_connection() {
+    assert_eq!(Limits::new(8, Vec::new()).header_timeout, Duration::from_secs(10));
     let running = start(|limits| limits.header_timeout = Duration::from_millis(20)).await;
-    let answer = talk(&running, "GET / HTT").await;
-    assert!(!answer.starts_with("HTTP/1.1 2"), "{answer}");
+    for begun in ["", "G", "GET / HTT", "GET / HTTP/1.1\r\nhost: localhost\r\n"] {
+        assert_eq!(talk(&running, begun).await, "", "{begun}");
+    }
+    let twice = format!("{}GET / HTT", get_once("/").replace("close", "keep-alive"));
+    let answer = talk(&running, &twice).await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok"), "{answer}");
     assert!(talk(&running, &get_once("/")).await.ends_with("ok"));
 }
 
@@ -192,17 +211,62 @@ async fn c100_a_body_that_does_not_come_is_408_and_closed() {
     check("POST /body HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\nab", "408").await;
 }
 
+/// Writes `text` and keeps the connection.
+async fn begin(running: &Running, text: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(text.as_bytes()).await.unwrap();
+    stream
+}
+
+/// A request on a connection that stays; true when it was answered with 200.
+async fn ask(stream: &mut TcpStream) -> bool {
+    drop(stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await);
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"ok") {
+        match stream.read_buf(&mut answer).await {
+            Ok(0) | Err(_) => return false,
+            Ok(_) => {}
+        }
+    }
+    answer.starts_with(b"HTTP/1.1 200 ")
+}
+
+async fn is_closed(mut stream: TcpStream) -> bool {
+    stream.read(&mut [0]).await.unwrap_or(0) == 0
+}
+
+/// A byte of a head, or of a body, and no more.
+const DRIBBLES: [&str; 2] = ["G", "POST /body HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\nx"];
+
 #[tokio::test]
-async fn connections_beyond_the_limit_are_closed_and_room_comes_back() {
+async fn t62_who_dribbles_keeps_nobody_out() {
+    let running = start(|limits| limits.max_connections = 4).await;
+    let mut known = begin(&running, "").await;
+    assert!(ask(&mut known).await);
+    let mut dribblers = Vec::new();
+    for n in 0..12 {
+        dribblers.push(begin(&running, DRIBBLES[n % 2]).await);
+        assert!(talk(&running, &get_once("/")).await.ends_with("ok"), "after {n} of them");
+        assert!(ask(&mut known).await, "after {n} of them");
+    }
+    let newest = dribblers.split_off(10);
+    for (n, dribbler) in dribblers.into_iter().enumerate() {
+        assert!(is_closed(dribbler).await, "{n}");
+    }
+    drop(newest);
+}
+
+#[tokio::test]
+async fn who_is_at_work_is_not_closed_and_room_comes_back() {
     let running = start(|limits| limits.max_connections = 1).await;
-    let mut first = TcpStream::connect(running.address).await.unwrap();
-    first.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-    let mut answer = [0; 12];
-    first.read_exact(&mut answer).await.unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 200");
+    let mut idle = begin(&running, "").await;
+    assert!(ask(&mut idle).await);
+    let mut working = begin(&running, &get_once("/stuck")).await;
+    STUCK.notified().await;
+    assert!(is_closed(idle).await);
     assert_eq!(talk(&running, &get_once("/")).await, "");
-    first.shutdown().await.unwrap();
-    first.read_to_end(&mut Vec::new()).await.unwrap();
+    working.shutdown().await.unwrap();
+    drop(working);
     while talk(&running, &get_once("/")).await.is_empty() {}
 }
 

@@ -171,7 +171,7 @@ async fn a_pinned_producer_posts_for_its_tenants_alone() {
 }
 
 #[tokio::test]
-async fn what_is_anothers_is_not_there_to_read_and_not_allowed_to_change() {
+async fn t60_what_is_anothers_is_not_there_to_read_and_not_allowed_to_change() {
     const NOTHING: &str = "dlv_00000000000000000000000000";
     let it = two_tenants().await;
     let body = json!({"destination": "bank", "payload": 1});
