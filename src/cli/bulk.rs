@@ -7,7 +7,7 @@ use comfy_table::Cell;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use super::args::bulk::{BulkCommand, Start, Verb};
+use super::args::bulk::{BulkCommand, Matching, Start, Verb};
 use super::client::Client;
 use super::fault::Fault;
 use super::output::{Output, printed, sheet, table, word, write};
@@ -33,10 +33,8 @@ pub(super) async fn run(client: &Client, output: &Output, command: BulkCommand) 
 }
 
 async fn start(client: &Client, output: &Output, order: &Start) -> Result<(), Fault> {
-    let mut filter = Map::new();
-    for (name, value) in order.matching.given() {
-        filter.insert(name.to_owned(), value.into());
-    }
+    let filter: Map<String, Value> =
+        order.matching.given().into_iter().map(|(name, text)| (name.to_owned(), typed(name, text))).collect();
     if filter.is_empty() {
         let text = "say which deliveries: --destination NAME, --outcome exhausted, … (see duehook bulk start --help)";
         return Err(Fault::Usage(text.to_owned()));
@@ -56,6 +54,22 @@ async fn start(client: &Client, output: &Output, order: &Start) -> Result<(), Fa
     }
     let text = client.patient().order(Method::POST, &["v1", "bulk"], &body).await?.text;
     begun(client, output, &text)
+}
+
+/// What was typed, as the JSON of the API: several values are an array, a status is a number. What is
+/// no number stays as it is, for the server to say so.
+fn typed(name: &str, text: String) -> Value {
+    let one = |text: &str| match (name, text.parse::<u16>()) {
+        ("last_status", Ok(status)) => json!(status),
+        _ => json!(text),
+    };
+    if Matching::SINGLE.contains(&name) {
+        return text.into();
+    }
+    match text.split(',').map(one).collect::<Vec<_>>() {
+        mut values if values.len() == 1 => values.remove(0),
+        values => values.into(),
+    }
 }
 
 /// Asks with the number of what matches; that number, where it is known.
@@ -199,6 +213,21 @@ fn filter_in_words(filter: &Map<String, Value>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_typed_becomes_json_of_one_type() {
+        let check =
+            |name: &str, text: &str, json: Value| assert_eq!(typed(name, text.to_owned()), json, "{name}");
+        check("state", "ready", json!("ready"));
+        check("state", "ready,delayed", json!(["ready", "delayed"]));
+        check("tenant", "429", json!("429"));
+        check("last_status", "429", json!(429));
+        check("last_status", "429,503", json!([429, 503]));
+        check("last_status", "429,x", json!([429, "x"]));
+        check("label", "a:b,c", json!("a:b,c"));
+        check("due_after", "2026-01-15T12:00:00Z", json!("2026-01-15T12:00:00Z"));
+        check("outcome", "", json!(""));
+    }
 
     #[test]
     fn filters_and_actions_in_words() {

@@ -444,7 +444,7 @@ fn what_a_job_is_asked_for_is_what_was_typed() {
     let asked = listener.asked.recv().expect("it asked");
     let body: serde_json::Value = serde_json::from_slice(&asked.body).expect("JSON");
     let want = serde_json::json!({"action": "erase", "expected_count": 3, "rate_per_second": 50,
-                                  "filter": {"label": "a:b,c", "last_status": "429,503"}});
+                                  "filter": {"label": "a:b,c", "last_status": [429, 503]}});
     assert_eq!(body, want);
 }
 

@@ -103,6 +103,17 @@ pub(in crate::cli) struct Matching {
 }
 
 impl Matching {
+    /// What has one value; a comma in it is a comma.
+    pub(in crate::cli) const SINGLE: [&str; 7] = [
+        "label",
+        "created_after",
+        "created_before",
+        "due_after",
+        "due_before",
+        "finished_after",
+        "finished_before",
+    ];
+
     /// What was given, by the names of the API.
     pub(in crate::cli) fn given(&self) -> Vec<(&'static str, String)> {
         let all = [
