@@ -3,6 +3,8 @@
 //! A job is asked for with the number of deliveries that was confirmed: if others match by then, it
 //! does not begin.
 
+mod wait;
+
 use comfy_table::Cell;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -47,13 +49,13 @@ async fn start(client: &Client, output: &Output, order: &Start) -> Result<(), Fa
         body["expected_count"] = expect.into();
     }
     if order.dry_run {
-        return dry_run(client, output, body).await;
+        return dry_run(client, output, order, body).await;
     }
     if let Some(counted) = confirm(client, output, order, &body).await? {
         body["expected_count"] = counted.into();
     }
     let text = client.patient().order(Method::POST, &["v1", "bulk"], &body).await?.text;
-    begun(client, output, &text)
+    begun(client, output, order, &text, body["expected_count"].as_u64()).await
 }
 
 /// What was typed, as the JSON of the API: several values are an array, a status is a number. What is
@@ -94,11 +96,11 @@ async fn confirm(
     Ok(counted)
 }
 
-async fn dry_run(client: &Client, output: &Output, mut body: Value) -> Result<(), Fault> {
+async fn dry_run(client: &Client, output: &Output, order: &Start, mut body: Value) -> Result<(), Fault> {
     body["dry_run"] = true.into();
     let answer = client.patient().order(Method::POST, &["v1", "bulk"], &body).await?;
     if answer.status != 200 {
-        return begun(client, output, &answer.text);
+        return begun(client, output, order, &answer.text, None).await;
     }
     let counted: Counted = client.read(&answer.text)?;
     output
@@ -121,8 +123,20 @@ fn in_words(verb: Verb) -> &'static str {
     }
 }
 
-fn begun(client: &Client, output: &Output, text: &str) -> Result<(), Fault> {
+/// Shows the job that has begun, or, where it is waited for, how it has ended.
+async fn begun(
+    client: &Client,
+    output: &Output,
+    order: &Start,
+    text: &str,
+    expected: Option<u64>,
+) -> Result<(), Fault> {
     let job: Job = client.read(text)?;
+    if order.wait {
+        let ended = wait::ended(client, output, &job.id, expected).await?;
+        show(client, output, &ended)?;
+        return wait::whole(&client.read(&ended)?);
+    }
     let does = if job.dry_run { "counts" } else { "runs" };
     output.either(
         || text.to_owned(),

@@ -52,7 +52,9 @@ pub async fn copy(State(app): State<Arc<App>>, caller: Caller, request: Request)
     let path = path(&mut fields);
     fields.finish(&[])?;
     let path = path.ok_or_else(|| Problem::field("path", "required"))?;
-    note(&app, &caller, Action::Backup, format!("to {}", path.display())).await?;
+    // What is not the engine's to do is in the audit log before it is begun.
+    let detail = format!("to {}", path.display());
+    order(&app, &caller, Command::Note { action: Action::Backup, detail }).await?;
     let (copied, took) = app.handle.backup(path).await?;
     let Copied { path, bytes, deliveries, damaged } = &copied;
     let (bytes, deliveries, damaged) = (*bytes, *deliveries, *damaged);
@@ -65,25 +67,22 @@ pub async fn hold(State(app): State<Arc<App>>, caller: Caller, request: Request)
     let mut fields = Fields::read(&text)?;
     let ttl = fields.integer("ttl_ms", 1..=HOLD_MAX.0).map_or(HOLD_DEFAULT, Millis);
     fields.finish(&[])?;
-    note(&app, &caller, Action::BackupHold, format!("for {ttl}")).await?;
+    let detail = format!("for {ttl}");
+    app.handle.note(caller.orders(Command::Note { action: Action::BackupHold, detail })).await?;
     let until = app.handle.hold(ttl).await?;
     Ok(ok(&HoldObject { until: Text(until) }))
 }
 
-/// `DELETE /v1/backup/hold`: also when there is none, for a script that ends late.
+/// `DELETE /v1/backup/hold`: also when there is none, for a script that ends late. It waits for no hold.
 pub async fn release(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Answered {
     no_body(&app, request).await?;
     if app.handle.release() {
-        note(&app, &caller, Action::BackupRelease, String::new()).await?;
+        let detail = String::new();
+        app.handle.note(caller.orders(Command::Note { action: Action::BackupRelease, detail })).await?;
     } else {
         tracing::debug!("there was no hold to end");
     }
     Ok(no_content())
-}
-
-/// What is not the engine's to do is in the audit log before it is begun.
-async fn note(app: &App, caller: &Caller, action: Action, detail: String) -> Result<(), Problem> {
-    order(app, caller, Command::Note { action, detail }).await.map(drop)
 }
 
 /// An absolute path: the client's folder is not the server's.

@@ -26,7 +26,7 @@ use crate::model::{BulkAction, DeliveryId, JobId, Name};
 use crate::store::{Filter, Job};
 
 /// A count that takes longer goes on as a job (API.md).
-const COUNT_PATIENCE: Duration = Duration::from_secs(10);
+pub(in crate::http) const COUNT_PATIENCE: Duration = Duration::from_secs(10);
 /// Deliveries that one read finds at most when it only counts.
 const COUNT_IDS: usize = usize::MAX;
 /// The fastest pace that is one: nothing here does more.
@@ -49,7 +49,7 @@ pub async fn start(State(app): State<Arc<App>>, caller: Caller, request: Request
     ordered.filter.tenants = own(&caller, ordered.filter.tenants)?;
     let search = Job::search(ordered.action, ordered.filter.clone(), app.handle.now());
     if ordered.dry_run {
-        let counted = tokio::time::timeout(COUNT_PATIENCE, count(&app, search)).await;
+        let counted = tokio::time::timeout(app.count_patience, count(&app, search)).await;
         let Ok(counted) = counted else { return begin(&app, &caller, ordered).await };
         let counted = counted?;
         expected(&ordered, counted)?;
