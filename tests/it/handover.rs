@@ -1,6 +1,7 @@
 //! Moving an owner, with the real program: drain, fence, export and import.
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+mod left;
 mod rejected;
 
 use std::fs;
