@@ -25,7 +25,7 @@ use crate::time::{Millis, Mono, Timestamp};
 
 /// Read transactions at once, each on a blocking thread: what is freed while one is open stays
 /// in the file.
-pub(super) const READERS: usize = 4;
+pub const READERS: usize = 4;
 /// How long one page may take.
 const PAGE_TIME: Millis = Millis(1_000);
 /// When a producer may try again after the queue was full: a few steps later.

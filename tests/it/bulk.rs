@@ -2,12 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use duehook::config::Settings;
 use duehook::drill::receiver::{Answer, Receiver, Record, Script};
+use duehook::driver::handle::READERS;
 use duehook::http::{App, Build, Limits, admin_router, serve};
+use duehook::store::Snapshot;
 use redb::ReadableTable;
 use redb::backends::InMemoryBackend;
 use serde_json::{Value, json};
@@ -238,13 +240,24 @@ async fn a_destination_is_removed_with_its_work_from_the_command_line() {
     whole(server);
 }
 
-/// A count that takes longer than anybody waits goes on as a job that changes nothing. Here nobody
-/// waits at all.
+/// A count that takes longer than anybody waits goes on as a job that changes nothing. Here it takes
+/// until others have read, and nobody waits at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_count_that_takes_long_goes_on_as_a_job() {
     let folder = TempDir::new().unwrap();
     let (driver, handle) = engine(InMemoryBackend::new(), &folder);
     let build = Build { version: "0", commit: "0", format: 1 };
+    let (gate, mut reading) = (Arc::new(Barrier::new(READERS + 1)), JoinSet::new());
+    for _ in 0..READERS {
+        let (handle, gate) = (handle.clone(), Arc::clone(&gate));
+        let read = move |_: &Snapshot, _: &dyn Fn() -> bool| {
+            gate.wait();
+            gate.wait();
+            Ok(())
+        };
+        reading.spawn(async move { handle.read(read).await });
+    }
+    gate.wait();
     let mut app = Arc::into_inner(App::new(handle, &Settings::default(), build)).unwrap();
     app.count_patience = Duration::ZERO;
     let mut served = JoinSet::new();
@@ -256,6 +269,7 @@ async fn a_count_that_takes_long_goes_on_as_a_job() {
     let order = json!({"action": "cancel", "filter": {"state": "ready"}, "dry_run": true});
     let answer = bulk(&api, order.clone()).await.expect(202);
     assert_eq!((&answer["dry_run"], &answer["action"]), (&json!(true), &json!("cancel")));
+    gate.wait();
     let job = done(&api, answer["id"].as_str().unwrap()).await;
     assert_eq!(counts(&job), (&json!("done"), 0, 0, 0));
     driver.stop();
