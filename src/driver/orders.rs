@@ -61,7 +61,8 @@ impl Handle {
         }
     }
 
-    /// Has something noted for which nobody waits any more. Lost only if the server is stopping.
+    /// Has something done for which nobody waits any more. Lost only if the server is stopping, or has
+    /// too many orders.
     pub fn leave(&self, order: impl Into<Order<Command>>) {
         if self.inbox.carry_on(order.into(), oneshot::channel().0).is_err() {
             tracing::warn!(

@@ -334,14 +334,21 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Whoever leaves while a page is being stored is not answered, and nothing waits for it any more: what
-/// came of that page is not known here.
+/// Whoever leaves midway is not answered, and nothing waits for an answer any more: what was gathered is
+/// handed over all the same, and what comes of it is not known here.
 impl Drop for Work<'_> {
     fn drop(&mut self) {
-        if self.has_totals() {
-            let more = format!("; it broke off, with {} more lines on their way", self.storing);
-            self.app.handle.leave(self.caller.orders(self.totals(&more)));
+        if !self.has_totals() {
+            return;
         }
+        if !self.items.is_empty() && self.has_room().is_ok() {
+            let items = std::mem::take(&mut self.items);
+            self.storing += items.len();
+            let page = Page { items, dry_run: None, stop_on_error: self.asked.stop_on_error };
+            self.app.handle.leave(self.caller.orders(Command::Import(page)));
+        }
+        let more = format!("; it broke off, with {} more lines on their way", self.storing);
+        self.app.handle.leave(self.caller.orders(self.totals(&more)));
     }
 }
 

@@ -16,7 +16,7 @@ fn what_is_wrong_is_named() {
     check(r#"{"action":"delete","filter":{"tenant":"a"}}"#, &["action"]);
     check(r#"{"action":7,"filter":{"tenant":"a"}}"#, &["action"]);
     check(r#"{"action":"retry","filter":{}}"#, &["filter"]);
-    check(r#"{"action":"retry","filter":{"tenant":null,"state":[]}}"#, &["filter.tenant", "filter.state"]);
+    check(r#"{"action":"retry","filter":{"tenant":null,"state":[]}}"#, &["filter.state", "filter.tenant"]);
     check(r#"{"action":"cancel","filter":{"destination":[],"state":"ready"}}"#, &["filter.destination"]);
     check(r#"{"action":"retry","filter":{"label":["a:b","c:d"]}}"#, &["filter.label"]);
     check(r#"{"action":"retry","filter":null}"#, &["filter"]);
