@@ -24,6 +24,7 @@ use duehook::store::{Disk, Opening, Owner};
 use duehook::time::Millis;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 #[global_allocator]
@@ -280,7 +281,7 @@ async fn serve(data: &Path, retention: bool) -> (String, String, driver::Driver)
     let engine = Engine::open(opened, limits(&settings, retention), Seed { run: 7 }, now).unwrap();
     let disk = Disk::of(data, 0);
     let owner = Owner::beside(data, &settings.region);
-    let (path, host) = (data.to_owned(), "bench".to_owned());
+    let (path, host) = (data.to_owned(), watch::channel("bench".to_owned()).1);
     let custody = Custody { path, host, owner, disk, run: now.wall, last_words: |_| {}, backups: None };
     let sender = Sender::new(Config::default()).unwrap();
     let handle = tokio::runtime::Handle::current();

@@ -130,8 +130,8 @@
 //! - **A destination that was known begins with four requests after a start**, or after a step of
 //!   the clock that makes much due at once: a restart is no reason to ask a thousand receivers twice.
 //! - **Settings that can be refused are tried before any takes effect**, the engine last: its commit is the
-//!   point of no return, and has the entry of the audit log. `host_id` needs a restart too, since it
-//!   says who served the file.
+//!   point of no return, and has the entry of the audit log. A new `host_id` is in the file with it:
+//!   the next start under that name is at home there.
 //! - **A tenant has half of what the server holds** unless it is given more, its own attempts in flight not
 //!   counted; after a start what waits is counted first, and until then a quota is a lower bound.
 //! - **What is ordered and changes nothing leaves no entry**: the audit log says what was done. A

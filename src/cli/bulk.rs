@@ -3,11 +3,13 @@
 //! A job is asked for with the number of deliveries that was confirmed: if others match by then, it
 //! does not begin.
 
+mod wait;
+
 use comfy_table::Cell;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use super::args::bulk::{BulkCommand, Start, Verb};
+use super::args::bulk::{BulkCommand, Matching, Start, Verb};
 use super::client::Client;
 use super::fault::Fault;
 use super::output::{Output, printed, sheet, table, word, write};
@@ -33,10 +35,8 @@ pub(super) async fn run(client: &Client, output: &Output, command: BulkCommand) 
 }
 
 async fn start(client: &Client, output: &Output, order: &Start) -> Result<(), Fault> {
-    let mut filter = Map::new();
-    for (name, value) in order.matching.given() {
-        filter.insert(name.to_owned(), value.into());
-    }
+    let filter: Map<String, Value> =
+        order.matching.given().into_iter().map(|(name, text)| (name.to_owned(), typed(name, text))).collect();
     if filter.is_empty() {
         let text = "say which deliveries: --destination NAME, --outcome exhausted, … (see duehook bulk start --help)";
         return Err(Fault::Usage(text.to_owned()));
@@ -49,13 +49,29 @@ async fn start(client: &Client, output: &Output, order: &Start) -> Result<(), Fa
         body["expected_count"] = expect.into();
     }
     if order.dry_run {
-        return dry_run(client, output, body).await;
+        return dry_run(client, output, order, body).await;
     }
     if let Some(counted) = confirm(client, output, order, &body).await? {
         body["expected_count"] = counted.into();
     }
     let text = client.patient().order(Method::POST, &["v1", "bulk"], &body).await?.text;
-    begun(client, output, &text)
+    begun(client, output, order, &text, body["expected_count"].as_u64()).await
+}
+
+/// What was typed, as the JSON of the API: several values are an array, a status is a number. What is
+/// no number stays as it is, for the server to say so.
+fn typed(name: &str, text: String) -> Value {
+    let one = |text: &str| match (name, text.parse::<u16>()) {
+        ("last_status", Ok(status)) => json!(status),
+        _ => json!(text),
+    };
+    if Matching::SINGLE.contains(&name) {
+        return text.into();
+    }
+    match text.split(',').map(one).collect::<Vec<_>>() {
+        mut values if values.len() == 1 => values.remove(0),
+        values => values.into(),
+    }
 }
 
 /// Asks with the number of what matches; that number, where it is known.
@@ -80,11 +96,11 @@ async fn confirm(
     Ok(counted)
 }
 
-async fn dry_run(client: &Client, output: &Output, mut body: Value) -> Result<(), Fault> {
+async fn dry_run(client: &Client, output: &Output, order: &Start, mut body: Value) -> Result<(), Fault> {
     body["dry_run"] = true.into();
     let answer = client.patient().order(Method::POST, &["v1", "bulk"], &body).await?;
     if answer.status != 200 {
-        return begun(client, output, &answer.text);
+        return begun(client, output, order, &answer.text, None).await;
     }
     let counted: Counted = client.read(&answer.text)?;
     output
@@ -107,8 +123,20 @@ fn in_words(verb: Verb) -> &'static str {
     }
 }
 
-fn begun(client: &Client, output: &Output, text: &str) -> Result<(), Fault> {
+/// Shows the job that has begun, or, where it is waited for, how it has ended.
+async fn begun(
+    client: &Client,
+    output: &Output,
+    order: &Start,
+    text: &str,
+    expected: Option<u64>,
+) -> Result<(), Fault> {
     let job: Job = client.read(text)?;
+    if order.wait {
+        let ended = wait::ended(client, output, &job.id, expected).await?;
+        show(client, output, &ended)?;
+        return wait::whole(&client.read(&ended)?);
+    }
     let does = if job.dry_run { "counts" } else { "runs" };
     output.either(
         || text.to_owned(),
@@ -199,6 +227,21 @@ fn filter_in_words(filter: &Map<String, Value>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_typed_becomes_json_of_one_type() {
+        let check =
+            |name: &str, text: &str, json: Value| assert_eq!(typed(name, text.to_owned()), json, "{name}");
+        check("state", "ready", json!("ready"));
+        check("state", "ready,delayed", json!(["ready", "delayed"]));
+        check("tenant", "429", json!("429"));
+        check("last_status", "429", json!(429));
+        check("last_status", "429,503", json!([429, 503]));
+        check("last_status", "429,x", json!([429, "x"]));
+        check("label", "a:b,c", json!("a:b,c"));
+        check("due_after", "2026-01-15T12:00:00Z", json!("2026-01-15T12:00:00Z"));
+        check("outcome", "", json!(""));
+    }
 
     #[test]
     fn filters_and_actions_in_words() {

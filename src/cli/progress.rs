@@ -25,6 +25,11 @@ pub(super) fn clear() {
     show(CLEAR);
 }
 
+/// Shows these words in place of what stands there.
+pub(super) fn line(words: &str) {
+    show(&format!("{CLEAR}{words}"));
+}
+
 /// Shows how much of a file has been read.
 pub(super) fn told(come: Progress) {
     let what = match come.pass {

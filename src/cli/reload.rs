@@ -35,6 +35,8 @@ pub(super) struct Reloader {
     pub(super) descriptors: u64,
     /// How long a stop waits.
     pub(super) patience: watch::Sender<Millis>,
+    /// By what name this machine leaves the file.
+    pub(super) host: watch::Sender<String>,
 }
 
 impl Reloader {
@@ -47,7 +49,11 @@ impl Reloader {
                     // Whoever asked may have left.
                     let _left = reply.send(answer);
                 }
-                Some(()) = hangup.recv() => drop(self.reload(OPERATOR.into()).await),
+                Some(()) = hangup.recv() => {
+                    // Nobody hears that it is to be tried again.
+                    self.app.handle.open().await;
+                    drop(self.reload(OPERATOR.into()).await);
+                }
                 else => return,
             }
         }
@@ -66,15 +72,19 @@ impl Reloader {
 
     async fn try_reload(&mut self, by: Arc<str>) -> Result<Vec<String>, Problem> {
         let sources = self.sources.clone();
-        let read = spawn_blocking(move || config::loaded(&sources)).await;
-        let loaded = read.map_err(|_| internal())?.map_err(refused)?;
+        let read = spawn_blocking(move || {
+            let loaded = config::loaded(&sources)?;
+            let host = serve::host_id(&loaded.settings);
+            Ok((loaded, host))
+        });
+        let (loaded, host) = read.await.map_err(|_| internal())?.map_err(refused)?;
         let new = &loaded.settings;
         needs_restart(&self.loaded.settings, new)?;
         serve::check_slots(new.send.slots, self.descriptors).map_err(|error| fault("send.slots", &error))?;
         let sender = outward::sender(new).map_err(sender_fault)?;
         let doors = doors(new)?;
         let changed = differences(&self.loaded.shown, &loaded.shown);
-        self.order(by, new, &changed).await?;
+        self.order(by, new, &host, &changed).await?;
         self.app.handle.follow(sender, serve::plan(new), new.ingest.min_free_disk);
         self.app.set_rulebook(Rulebook::of(new));
         self.app.keyring.replace(new.tokens.clone());
@@ -85,13 +95,20 @@ impl Reloader {
         }
         self.log.set(&new.log);
         self.patience.send_replace(new.shutdown_timeout);
+        self.host.send_replace(host);
         self.app.config.show(loaded.shown.clone());
         self.loaded = loaded;
         Ok(changed)
     }
 
     /// The engine's part, and the entry of the audit log.
-    async fn order(&self, by: Arc<str>, new: &Settings, changed: &[String]) -> Result<(), Problem> {
+    async fn order(
+        &self,
+        by: Arc<str>,
+        new: &Settings,
+        host: &str,
+        changed: &[String],
+    ) -> Result<(), Problem> {
         let changes = match changed {
             [] => "nothing differs".to_owned(),
             names => format!("changed {}", names.join(", ")),
@@ -100,6 +117,7 @@ impl Reloader {
             limits: serve::limits(new),
             min_free_disk: new.ingest.min_free_disk,
             watched: new.metrics_destinations,
+            host: host.to_owned(),
             changes,
         };
         let what = Command::Configure(Box::new(configuration));
@@ -129,7 +147,6 @@ fn needs_restart(old: &Settings, new: &Settings) -> Result<(), Problem> {
     let fixed = [
         ("region", old.region != new.region),
         ("data", old.data != new.data),
-        ("host_id", old.host_id != new.host_id),
         ("ingest.listen", ingest != ingest_now),
         ("admin.listen", admin != admin_now),
         ("metrics.listen", metrics != metrics_now),
@@ -178,7 +195,7 @@ mod tests {
         };
         check("[metrics]\nlisten = '127.0.0.1:9'\nauth = 'none'\n[send]\nslots = 1", &[]);
         check("region = 'eu'\n[metrics]\nlisten = '127.0.0.1:9'", &["region"]);
-        check("data = 'x'\nhost_id = 'y'", &["data", "host_id", "metrics.listen"]);
+        check("data = 'x'\nhost_id = 'y'", &["data", "metrics.listen"]);
         check(
             "[metrics]\nlisten = '127.0.0.1:9'\n[ingest]\nlisten = '127.0.0.1:1'\n[admin]\nlisten = 'unix:/x'",
             &["ingest.listen", "admin.listen"],

@@ -119,7 +119,8 @@ async fn serve(
     let sockets = bind_all(settings).await?;
     let sender = outward::sender(settings).map_err(ServeError::Config)?;
     let opening = supervisor::opening(&settings.data, meter);
-    let (driver, handle) = open(settings, sender, &clock)?;
+    let (host, named) = watch::channel(host_id(settings));
+    let (driver, handle) = open(settings, sender, &clock, named)?;
     drop(opening);
     let (stop, stopping) = watch::channel(());
     let mut listeners = JoinSet::new();
@@ -130,7 +131,7 @@ async fn serve(
     announce(settings, addresses);
     let (patience, patient) = watch::channel(settings.shutdown_timeout);
     let mut reloading = JoinSet::new();
-    let reloader = Reloader { sources, loaded, app, limits, log, descriptors, patience };
+    let reloader = Reloader { sources, loaded, app, limits, log, descriptors, patience, host };
     reloading.spawn(reloader.run(orders, hangup));
     let claims = handle.live().claims;
     if claims != Claims::Running {
@@ -144,15 +145,20 @@ async fn serve(
 }
 
 /// Opens the file and starts the engine on it.
-fn open(settings: &Settings, sender: Sender, clock: &Clock) -> Result<(Driver, Handle), ServeError> {
-    let host = host_id(settings);
+fn open(
+    settings: &Settings,
+    sender: Sender,
+    clock: &Clock,
+    host: watch::Receiver<String>,
+) -> Result<(Driver, Handle), ServeError> {
+    let name = host.borrow().clone();
     let now = clock.now();
     let opening = Opening { region: &settings.region, now: now.wall, uuid: random()? };
     let disk = Disk::of(&settings.data, settings.ingest.min_free_disk);
     disk.relieve();
     let run = u64::from_le_bytes(random()?);
     let opening = std::panic::AssertUnwindSafe(|| {
-        let opened = store::open::open(&settings.data, &host, &opening, supervisor::walked)?;
+        let opened = store::open::open(&settings.data, &name, &opening, supervisor::walked)?;
         Engine::open(opened, limits(settings), Seed { run }, now).map_err(refused)
     });
     let mut engine = std::panic::catch_unwind(opening).unwrap_or(Err(ServeError::Panicked))?;
@@ -184,7 +190,7 @@ fn refused(error: store::StoreError) -> ServeError {
 }
 
 /// What names this machine: the setting, or what systemd made at installation.
-fn host_id(settings: &Settings) -> String {
+pub(super) fn host_id(settings: &Settings) -> String {
     if !settings.host_id.is_empty() {
         return settings.host_id.clone();
     }

@@ -15,10 +15,7 @@ use super::fatal::Fatal;
 use super::inbox::{Inbox, NotTaken, Phase, Refusal};
 use super::outlet::Outlet;
 use super::trial::Trials;
-use crate::engine::command::{
-    AcceptBatch, Accepted, Answer, ClaimsOrder, ClaimsSet, Command, CommandError, Done, FenceRequired, Order,
-    Query, Rejected,
-};
+use crate::engine::command::{AcceptBatch, Accepted, Answer, ClaimsSet, Query, Rejected};
 use crate::engine::live::{DiskLive, Live};
 use crate::metrics::Scrape;
 use crate::model::{Name, NewDelivery};
@@ -28,14 +25,14 @@ use crate::time::{Millis, Mono, Timestamp};
 
 /// Read transactions at once, each on a blocking thread: what is freed while one is open stays
 /// in the file.
-pub(super) const READERS: usize = 4;
+pub const READERS: usize = 4;
 /// How long one page may take.
 const PAGE_TIME: Millis = Millis(1_000);
 /// When a producer may try again after the queue was full: a few steps later.
 const QUEUE_RETRY_AFTER: Millis = Millis(1_000);
 
-/// A producer waits so long for the end of a hold (API.md).
-const HOLD_PATIENCE: Millis = Millis(2_000);
+/// A producer or an operator waits so long for the end of a hold (API.md).
+pub(super) const HOLD_PATIENCE: Millis = Millis(2_000);
 
 /// The way to a running engine.
 #[derive(Clone)]
@@ -73,12 +70,12 @@ pub enum Unavailable {
 
 /// Never ends: a step has failed, what was asked may or may not have been done, and the process
 /// is about to end. The connection then breaks, which is all that can be said truthfully.
-async fn silence<T>() -> T {
+pub(super) async fn silence<T>() -> T {
     std::future::pending().await
 }
 
 /// The reply of a step, or that there was none for it; silence when the step failed.
-async fn heard<T>(answer: oneshot::Receiver<Result<T, NotTaken>>) -> Result<T, Unavailable> {
+pub(super) async fn heard<T>(answer: oneshot::Receiver<Result<T, NotTaken>>) -> Result<T, Unavailable> {
     match answer.await {
         Ok(Ok(reply)) => Ok(reply),
         Ok(Err(NotTaken)) => Err(Unavailable::ShuttingDown),
@@ -138,7 +135,7 @@ impl Handle {
 
     /// Waits for the end of the hold, for a while, and tries once more.
     async fn accept_held(&self, batch: AcceptBatch) -> Result<Accepts, Unavailable> {
-        drop(timeout(HOLD_PATIENCE.duration(), self.inbox.hold.open()).await);
+        self.hold_over().await;
         let (reply, answer) = oneshot::channel();
         match self.inbox.accept(batch, reply) {
             Ok(()) => heard(answer).await,
@@ -188,37 +185,6 @@ impl Handle {
         let found: Vec<Option<Accepted>> = found.await?;
         let all: Option<Vec<Accepted>> = found.into_iter().collect();
         all.map(|all| all.into_iter().map(Ok).collect()).ok_or(refusal)
-    }
-
-    /// Carries out an operator's command; answered after its commit.
-    ///
-    /// # Errors
-    /// [`Unavailable`] when nothing was done.
-    pub async fn command(
-        &self,
-        order: impl Into<Order<Command>>,
-    ) -> Result<Result<Done, CommandError>, Unavailable> {
-        let (reply, answer) = oneshot::channel();
-        match self.inbox.command(order.into(), reply) {
-            Ok(()) => heard(answer).await,
-            Err(refusal) => Err(refused(refusal).await),
-        }
-    }
-
-    /// Lets all deliveries be claimed, or none, or takes nothing new either; answered after its
-    /// commit.
-    ///
-    /// # Errors
-    /// [`Unavailable`] when nothing was done.
-    pub async fn order_claims(
-        &self,
-        order: impl Into<Order<ClaimsOrder>>,
-    ) -> Result<Result<ClaimsSet, FenceRequired>, Unavailable> {
-        let (reply, answer) = oneshot::channel();
-        match self.inbox.order_claims(order.into(), reply) {
-            Ok(()) => heard(answer).await,
-            Err(refusal) => Err(refused(refusal).await),
-        }
     }
 
     /// Waits until nothing is in flight at a drained server, or it is no longer drained, at the
@@ -370,11 +336,11 @@ fn repeat(file: &Snapshot, new: &NewDelivery) -> Result<Option<Accepted>, StoreE
     Ok(same.map(|delivery| Accepted { delivery, duplicate: true }))
 }
 
-async fn refused(refusal: Refusal<()>) -> Unavailable {
+pub(super) async fn refused<T>(refusal: Refusal<T>) -> Unavailable {
     match refusal {
-        Refusal::Full(()) => Unavailable::QueueFull { retry_after: QUEUE_RETRY_AFTER },
-        Refusal::Stopping(()) => Unavailable::ShuttingDown,
-        Refusal::Held(()) => Unavailable::BackupHold,
+        Refusal::Full(_) => Unavailable::QueueFull { retry_after: QUEUE_RETRY_AFTER },
+        Refusal::Stopping(_) => Unavailable::ShuttingDown,
+        Refusal::Held(_) => Unavailable::BackupHold,
         Refusal::Failed => silence().await,
     }
 }

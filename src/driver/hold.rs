@@ -1,7 +1,7 @@
 //! The hold: for a while no step is made, so that the operator's own copy of the file is whole.
 //!
 //! The engine's thread stands still between two steps; with a step nothing is half written. What
-//! producers bring waits at the door, not in the queue. The hold ends by itself.
+//! producers and operators bring waits at the door, not in the queue. The hold ends by itself.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +17,7 @@ const LONGEST: Millis = Millis(30_000);
 pub(super) struct Hold {
     state: Mutex<State>,
     bell: Condvar,
-    /// True while producers are to wait.
+    /// True while producers and operators are to wait.
     shut: watch::Sender<bool>,
 }
 
@@ -69,9 +69,14 @@ impl Hold {
         self.lock().until.is_some_and(|until| now <= until)
     }
 
-    /// Producers wait here for the end of a hold.
+    /// Producers and operators wait here for the end of a hold.
     pub(super) async fn open(&self) {
         drop(self.shut.subscribe().wait_for(|shut| !shut).await);
+    }
+
+    /// Waits for a hold: at once where there is one.
+    pub(super) async fn shut(&self) {
+        drop(self.shut.subscribe().wait_for(|shut| *shut).await);
     }
 
     /// The engine stands still here, between two steps, as long as there is a hold.

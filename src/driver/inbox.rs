@@ -44,6 +44,11 @@ pub(super) struct NotTaken;
 /// whoever waits must not be answered before the process ends.
 pub(super) type ReplyTo<T> = oneshot::Sender<Result<T, NotTaken>>;
 
+/// An order and whoever waits for what comes of it.
+pub(super) type Commanded = (Order<Command>, ReplyTo<Carried>);
+/// The same of an order to the whole server.
+pub(super) type ClaimsOrdered = (Order<ClaimsOrder>, ReplyTo<SetClaims>);
+
 /// Where the replies of a step go, in the order of its batch.
 #[derive(Default)]
 pub(super) struct Replies {
@@ -92,16 +97,16 @@ pub(super) enum Phase {
 pub(super) struct Inbox {
     queues: Mutex<Queues>,
     bell: Condvar,
-    /// While it stands nothing more is taken from producers.
+    /// While it stands nothing more is taken from producers and operators.
     pub(super) hold: Hold,
 }
 
 #[derive(Default)]
 struct Queues {
     reports: Vec<Report>,
-    commands: VecDeque<(Order<Command>, ReplyTo<Carried>)>,
+    commands: VecDeque<Commanded>,
     queries: VecDeque<(Query, ReplyTo<Answer>)>,
-    claims: Vec<(Order<ClaimsOrder>, ReplyTo<SetClaims>)>,
+    claims: Vec<ClaimsOrdered>,
     ingest: VecDeque<(AcceptBatch, ReplyTo<Accepts>)>,
     items: usize,
     bytes: usize,
@@ -143,17 +148,32 @@ impl Inbox {
         self.ring(queues);
     }
 
+    /// An operator's order: it waits for no end of a hold here.
     pub(super) fn command(
         &self,
         command: Order<Command>,
-        reply: ReplyTo<Result<Done, CommandError>>,
-    ) -> Result<(), Refusal<()>> {
+        reply: ReplyTo<Carried>,
+    ) -> Result<(), Refusal<Commanded>> {
         let mut queues = self.lock();
-        queues.admit(())?;
-        if queues.commands.len() >= MAX_COMMANDS {
-            return Err(Refusal::Full(()));
+        let order = queues.admit((command, reply))?;
+        if self.hold.is_on() {
+            return Err(Refusal::Held(order));
         }
-        queues.commands.push_back((command, reply));
+        queues.order(order)?;
+        self.ring(queues);
+        Ok(())
+    }
+
+    /// What goes on with work that was begun, or notes what was done: during a hold it is taken in
+    /// too, and carried out after it.
+    pub(super) fn carry_on(
+        &self,
+        command: Order<Command>,
+        reply: ReplyTo<Carried>,
+    ) -> Result<(), Refusal<Commanded>> {
+        let mut queues = self.lock();
+        let order = queues.admit((command, reply))?;
+        queues.order(order)?;
         self.ring(queues);
         Ok(())
     }
@@ -163,13 +183,16 @@ impl Inbox {
         &self,
         order: Order<ClaimsOrder>,
         reply: ReplyTo<SetClaims>,
-    ) -> Result<(), Refusal<()>> {
+    ) -> Result<(), Refusal<ClaimsOrdered>> {
         let mut queues = self.lock();
-        queues.admit(())?;
-        if queues.claims.len() >= MAX_COMMANDS {
-            return Err(Refusal::Full(()));
+        let order = queues.admit((order, reply))?;
+        if self.hold.is_on() {
+            return Err(Refusal::Held(order));
         }
-        queues.claims.push((order, reply));
+        if queues.claims.len() >= MAX_COMMANDS {
+            return Err(Refusal::Full(order));
+        }
+        queues.claims.push(order);
         self.ring(queues);
         Ok(())
     }
@@ -229,8 +252,8 @@ impl Inbox {
         self.ring(queues);
     }
 
-    /// Begins a hold. It is heard when the engine stands still, with nothing from producers waiting.
-    /// Says when it ends.
+    /// Begins a hold. It is heard when the engine stands still, with nothing from producers or
+    /// operators waiting. Says when it ends.
     pub(super) fn hold(&self, until: Mono, now: Mono) -> Result<(Mono, oneshot::Receiver<()>), Refusal<()>> {
         let queues = self.lock();
         queues.admit(())?;
@@ -242,7 +265,7 @@ impl Inbox {
     /// Where the engine's thread stands still during a hold, if there is one; what was taken in
     /// before is done first.
     pub(super) fn stand(&self, clock: &Clock) -> bool {
-        let stands = self.hold.is_on() && self.lock().ingest.is_empty();
+        let stands = self.hold.is_on() && self.lock().has_no_orders();
         if stands {
             self.hold.stand(clock);
         }
@@ -299,6 +322,14 @@ impl Inbox {
 }
 
 impl Queues {
+    fn order(&mut self, order: Commanded) -> Result<(), Refusal<Commanded>> {
+        if self.commands.len() >= MAX_COMMANDS {
+            return Err(Refusal::Full(order));
+        }
+        self.commands.push_back(order);
+        Ok(())
+    }
+
     fn admit<T>(&self, what: T) -> Result<T, Refusal<T>> {
         match (self.end, self.phase) {
             (Some(End::Failed), _) => Err(Refusal::Failed),
@@ -309,9 +340,13 @@ impl Queues {
         }
     }
 
+    /// Nothing waits that is to be stored, but reports.
+    fn has_no_orders(&self) -> bool {
+        self.commands.is_empty() && self.claims.is_empty() && self.ingest.is_empty()
+    }
+
     fn is_empty(&self) -> bool {
-        let commands = self.commands.is_empty() && self.queries.is_empty() && self.claims.is_empty();
-        self.reports.is_empty() && commands && self.ingest.is_empty()
+        self.has_no_orders() && self.reports.is_empty() && self.queries.is_empty()
     }
 
     fn take(&mut self) -> (Batch, Replies) {
@@ -350,7 +385,7 @@ impl Queues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{NewBody, NewDelivery};
+    use crate::model::{DeliveryId, NewBody, NewDelivery};
 
     fn batch(items: usize, bytes: usize) -> AcceptBatch {
         let one = NewDelivery {
@@ -423,6 +458,28 @@ mod tests {
         inbox.stop(false);
         assert!(!inbox.hold.is_on(), "a stop ends it");
         assert!(inbox.hold(Mono(u64::MAX), Mono(0)).is_err(), "and there is none after it");
+    }
+
+    /// Orders of before a hold are carried out first; those that come in it are given back, but for
+    /// what goes on with work that was begun.
+    #[test]
+    fn a_hold_gives_orders_back() {
+        let (inbox, clock) = (Inbox::default(), Clock::start());
+        let order = || (Order::from(Command::Cancel { id: DeliveryId(1) }), oneshot::channel().0);
+        let command = |inbox: &Inbox| inbox.command(order().0, order().1);
+        let claims = |inbox: &Inbox| inbox.order_claims(ClaimsOrder::Stop.into(), oneshot::channel().0);
+        assert!(command(&inbox).is_ok() && claims(&inbox).is_ok());
+        let mut heard = inbox.hold(Mono(1), Mono(0)).ok().unwrap().1;
+        assert!(matches!(command(&inbox), Err(Refusal::Held(_))));
+        assert!(matches!(claims(&inbox), Err(Refusal::Held(_))));
+        inbox.stand(&clock);
+        assert!(heard.try_recv().is_err(), "there is still something to be done");
+        let (batch, ..) = inbox.take(Duration::ZERO, Phase::Running);
+        assert_eq!((batch.commands.len(), batch.claims.len()), (1, 1));
+        assert!(inbox.carry_on(order().0, order().1).is_ok());
+        assert_eq!(inbox.take(Duration::ZERO, Phase::Running).0.commands.len(), 1);
+        inbox.stand(&clock);
+        assert!(command(&inbox).is_ok() && claims(&inbox).is_ok(), "its time is over");
     }
 
     #[test]

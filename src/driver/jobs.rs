@@ -94,7 +94,7 @@ impl Desk {
             return Ok(());
         };
         let (ids, ordered) = (page.ids.len(), self.handle.clock.now().mono);
-        let done = match self.handle.command(Command::Job(JobOrder::Turn(page))).await {
+        let done = match self.handle.carry_on(Command::Job(JobOrder::Turn(page))).await {
             Err(Unavailable::QueueFull { .. }) => {
                 self.turns.insert(id, begun.plus(TRY_AGAIN));
                 return Ok(());

@@ -12,6 +12,7 @@ pub mod handle;
 mod hold;
 mod inbox;
 mod jobs;
+mod orders;
 mod outlet;
 mod run;
 mod snapshots;
@@ -44,7 +45,8 @@ pub use handle::{Handle, Health, Unavailable};
 /// What the engine thread looks after beside the engine.
 pub struct Custody {
     pub path: PathBuf,
-    pub host: String,
+    /// The name of this machine; it may be given another one.
+    pub host: watch::Receiver<String>,
     pub owner: Owner,
     pub disk: Disk,
     /// When this run began.
@@ -59,7 +61,7 @@ impl Custody {
     /// Says in the owner's note that the file is being written.
     fn beat(&self, now: Now) {
         let Custody { path, host, owner, run, .. } = self;
-        if let Err(error) = owner.heartbeat(path, host, *run, now.wall) {
+        if let Err(error) = owner.heartbeat(path, &host.borrow(), *run, now.wall) {
             tracing::warn!(%error, "owner note not written: the next open checks the whole file");
         }
     }

@@ -167,7 +167,7 @@ impl Work {
     fn close(&self, engine: Engine) -> Result<(), StoreError> {
         engine.close(self.clock.now())?;
         let Custody { path, host, owner, run, .. } = &self.custody;
-        if let Err(error) = owner.closed(path, host, *run) {
+        if let Err(error) = owner.closed(path, &host.borrow(), *run) {
             tracing::warn!(%error, "owner note not written: the next open checks the whole file");
         }
         Ok(())

@@ -237,6 +237,8 @@ pub struct Configuration {
     pub min_free_disk: u64,
     /// See [`Engine::watch`](crate::engine::Engine::watch).
     pub watched: usize,
+    /// The name of this machine, for the next start to know the file by.
+    pub host: String,
     /// What differs, for the audit log: keys, never values.
     pub changes: String,
 }

@@ -22,7 +22,7 @@ impl InStep<'_, '_> {
         if let Some(class) = classes::too_many(&known, &it.limits.classes) {
             return Ok(Err(CommandError::ClassesFull { class }));
         }
-        let Configuration { limits, min_free_disk, watched, changes } = it;
+        let Configuration { limits, min_free_disk, watched, host, changes } = it;
         classes::number(self.file, &mut known, &limits.classes)?;
         self.core.directory.put_classes(classes::numbered(known, &limits.classes));
         let core = &mut *self.core;
@@ -42,6 +42,7 @@ impl InStep<'_, '_> {
         self.core.limits = limits;
         // What is shown follows at once: whoever ordered it looks.
         self.core.last_publish = None;
+        self.file.put_host(&host)?;
         self.note(Action::ConfigReload, None, changes)?;
         Ok(Ok(Done::Configured))
     }

@@ -221,6 +221,9 @@ impl InStep<'_, '_> {
         let ended = page.len() < COUNT_ROWS;
         let last = page.last().map(|(row, _)| *row).or(after);
         self.core.sweeps.counted = if ended { Counted::All } else { Counted::UpTo(last) };
+        if ended {
+            self.core.schedule.counted_all();
+        }
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::config::{Auth, Settings};
 use crate::driver::Handle;
+use crate::http::admin::bulk::COUNT_PATIENCE;
 use crate::http::admin::config::Desk;
 use crate::http::admin::import::Turn;
 use crate::http::auth::Keyring;
@@ -126,6 +127,8 @@ pub struct App {
     pub refusals: Refusals,
     /// Whose turn it is to import.
     pub importing: Turn,
+    /// How long a bulk job is counted for who waits.
+    pub count_patience: Duration,
 }
 
 impl App {
@@ -141,6 +144,7 @@ impl App {
             keyring: Keyring::new(settings.tokens.clone()),
             refusals: Refusals::default(),
             importing: Turn::default(),
+            count_patience: COUNT_PATIENCE,
         })
     }
 

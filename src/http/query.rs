@@ -26,12 +26,6 @@ impl Query {
         Query { left: pairs.into_owned().collect(), errors: Vec::new() }
     }
 
-    /// The same parameters from elsewhere: names and their values.
-    #[must_use]
-    pub fn of_pairs(pairs: Vec<(String, String)>) -> Query {
-        Query { left: pairs, errors: Vec::new() }
-    }
-
     /// Takes a parameter. Given twice is a fault.
     pub fn text(&mut self, name: &'static str) -> Option<String> {
         let (value, repeated) = take(&mut self.left, name);

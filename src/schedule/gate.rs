@@ -260,6 +260,13 @@ impl Gate {
         }
     }
 
+    /// What is on disk of its lanes is what is counted.
+    pub(super) fn forget_empty(&mut self) {
+        let waiting = self.waiting;
+        let empty = |lane: Lane| waiting[usize::from(lane.0)] == 0;
+        self.lanes.iter_mut().filter(|(lane, _)| empty(*lane)).for_each(|(_, queue)| queue.whole());
+    }
+
     /// What a request is expected to cost, in slot-milliseconds.
     pub(super) fn cost(&self) -> u64 {
         cost(self.latency)

@@ -138,6 +138,11 @@ impl LaneQueue {
         }
     }
 
+    /// All of the lane is here: what was on disk beyond it has gone.
+    pub(super) fn whole(&mut self) {
+        self.more = false;
+    }
+
     /// Appends the rows that follow the last one here; `ended` says that these were the last.
     pub(super) fn append(&mut self, page: Vec<DueEntry>, ended: bool) {
         self.front.extend(page);

@@ -71,6 +71,8 @@ pub struct Schedule {
     suspended: VecDeque<(DestNo, Lane)>,
     /// Not all lanes that were on disk at the open are known yet.
     finding: bool,
+    /// Not all rows that were on disk at the open are counted yet.
+    counting: bool,
     /// Nothing more is claimed.
     stopped: bool,
     /// Gates whose slots came back: looked at by the next pick, once what came is learnt, so that
@@ -100,6 +102,7 @@ impl Schedule {
             suspects: 0,
             suspended: VecDeque::new(),
             finding: false,
+            counting: true,
             stopped: false,
             returned: Vec::new(),
             counts: Counts::default(),
@@ -204,11 +207,23 @@ impl Schedule {
         self.counts.insert(lane, due, gate.closed);
     }
 
-    /// A row was removed from `due`.
+    /// A row was removed from `due`. With the last one of a lane nothing of it is on disk: none is
+    /// looked for there, and it has no age.
     pub fn counted_out(&mut self, no: DestNo, lane: Lane, due: Timestamp) {
         let gate = &mut self.gates[index(no)];
-        gate.waiting[usize::from(lane.0)] -= 1;
+        let waiting = &mut gate.waiting[usize::from(lane.0)];
+        *waiting -= 1;
+        let emptied = *waiting == 0 && !self.counting;
         self.counts.remove(lane, due, gate.closed);
+        if let Some(queue) = gate.known_lane(lane).filter(|_| emptied) {
+            queue.whole();
+        }
+    }
+
+    /// Every row that was on disk at the open is counted: a lane without one has none there.
+    pub fn counted_all(&mut self) {
+        self.counting = false;
+        self.gates.iter_mut().for_each(Gate::forget_empty);
     }
 
     /// When something is to be looked at again, if time alone brings it.

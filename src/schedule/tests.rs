@@ -547,6 +547,41 @@ fn a_head_that_is_gone_leaves_its_time() {
     assert!(survey.oldest_held[1].is_some_and(|oldest| oldest >= at(100).wall), "{survey:?}");
 }
 
+/// Cancelled from under it, row by row, a lane whose rows were only on disk has no age any more: not
+/// while it is counted, and not when what went was counted later.
+#[test]
+fn a_lane_that_is_emptied_has_no_age() {
+    let check = |counted: bool| {
+        let mut it = schedule(2, 8);
+        it.set(DestNo(0), GateSettings { state: DestinationState::Paused, ..settings(8) }, at(0));
+        hold(&mut it, 1, at(60_000), at(0));
+        let work =
+            |no: u32| (0_u32..5).map(move |n| (DestNo(no), at(u64::from(100 + n)), u128::from(no * 10 + n)));
+        if counted {
+            it.counted_all();
+        }
+        for (no, due, id) in work(0).chain(work(1)) {
+            it.counted_in(no, LANE, due.wall);
+            put(&mut it, no.0, id, due, at(0));
+        }
+        assert_eq!(it.survey(at(1_000)).oldest_held[1], Some(at(100).wall));
+        for (no, due, id) in work(0).chain(work(1)) {
+            it.remove(no, LANE, due.wall, DeliveryId(id), at(1_000));
+            it.counted_out(no, LANE, due.wall);
+        }
+        it.counted_all();
+        assert_eq!(it.survey(at(1_000)).oldest_held, Survey::default().oldest_held, "{counted}");
+        for no in [0, 1] {
+            assert_eq!(it.view(DestNo(no), at(1_000)).unwrap().oldest_due_at, None, "{counted} {no}");
+        }
+        put(&mut it, 0, 99, at(2_000), at(2_000));
+        assert_eq!(it.view(DestNo(0), at(2_000)).unwrap().oldest_due_at, Some(at(2_000).wall));
+        it.audit(at(2_000)).unwrap();
+    };
+    check(true);
+    check(false);
+}
+
 /// A hold that was loaded and is over by the new clock is not counted as held.
 #[test]
 fn a_hold_that_the_clock_ends_is_not_held() {

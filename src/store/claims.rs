@@ -99,6 +99,11 @@ impl Writing<'_> {
         self.put_meta(Meta::Claims, &[claims as u8])
     }
 
+    /// Names the host that serves the file: a start under another one claims nothing.
+    pub(crate) fn put_host(&mut self, host: &str) -> Result<(), StoreError> {
+        self.put_meta(Meta::Host, host.as_bytes())
+    }
+
     /// Stores the fence of a new drain.
     pub(crate) fn put_fence(&mut self, fence: u64) -> Result<(), StoreError> {
         self.put_meta(Meta::Fence, &fence.to_le_bytes())

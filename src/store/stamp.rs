@@ -115,7 +115,7 @@ impl Stamp {
             file.put_claims(found)?;
         }
         file.remove_meta(Meta::Backup)?;
-        host.map_or(Ok(()), |host| file.put_meta(Meta::Host, host.as_bytes()))
+        host.map_or(Ok(()), |host| file.put_host(host))
     }
 
     /// The file's region and format.

@@ -43,6 +43,12 @@ impl Api {
         Api { client, ingest: server.ingest.clone(), admin: server.admin.clone() }
     }
 
+    /// A server that has only this listener.
+    pub(crate) fn at(admin: &str) -> Api {
+        let client = Client::builder().no_proxy().build().unwrap();
+        Api { client, ingest: admin.to_owned(), admin: admin.to_owned() }
+    }
+
     async fn ask(
         &self,
         method: &str,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use duehook::drill::receiver::{Answer, Receiver, Record, Script};
 use serde_json::{Value, json};
 use tempfile::{NamedTempFile, TempDir};
+use tokio::task::JoinSet;
 
 use crate::TestServer;
 use crate::api::{Api, until};
@@ -486,4 +487,55 @@ async fn t32_a_copy_made_in_a_hold_is_whole() {
     api.send("kept", None, b"1".to_vec()).await.unwrap().expect(202);
     api.admin("POST", "/v1/backup/hold", r#"{"ttl_ms":30000}"#).await.expect(200);
     assert_eq!(server.stop().0, Some(0), "a stop does not wait for a hold");
+}
+
+/// During a hold an operator's order waits as long as a producer does, and is then refused: nothing
+/// of it is done, then or later. What only reads is answered, and the hold itself is no order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_in_a_hold_are_refused_after_a_while() {
+    let server = filled(&[]).await;
+    let api = Api::of(&server);
+    let one = api.list("").await[0]["id"].as_str().unwrap().to_owned();
+    let held = api.admin("POST", "/v1/backup/hold", r#"{"ttl_ms":20000}"#).await.expect(200);
+    let orders = [
+        ("POST", "/v1/claims/stop", ""),
+        ("POST", "/v1/claims/start", ""),
+        ("POST", "/v1/drain", r#"{"wait_ms":0}"#),
+        ("POST", "/v1/config/reload", ""),
+        ("POST", "/v1/backup", &order(&server.data().with_file_name("held.redb"))),
+        ("POST", "/v1/bulk", r#"{"action":"erase","filter":{"destination":"kept"}}"#),
+        ("PUT", "/v1/destinations/new", r#"{"tenant":"acme","url":"https://shop.example.com/"}"#),
+        ("PATCH", "/v1/destinations/kept", r#"{"timeout_ms":5000}"#),
+        ("DELETE", "/v1/destinations/kept?waiting=cancel", ""),
+        ("POST", "/v1/destinations/kept/disable", ""),
+        ("PUT", "/v1/destinations/kept/hold", r#"{"until":"2999-01-15T12:00:00Z"}"#),
+        ("POST", "/v1/destinations/kept/secrets/rotate", ""),
+        ("POST", &format!("/v1/deliveries/{one}/retry"), ""),
+        ("POST", &format!("/v1/deliveries/{one}/cancel"), ""),
+        ("DELETE", &format!("/v1/deliveries/{one}/payload"), ""),
+    ];
+    let asked: JoinSet<_> = orders
+        .map(|(method, path, body)| (method.to_owned(), path.to_owned(), body.to_owned()))
+        .into_iter()
+        .map(|(method, path, body)| {
+            let api = api.clone();
+            async move { (api.admin(&method, &path, &body).await, path) }
+        })
+        .collect();
+    let longer = api.admin("POST", "/v1/backup/hold", r#"{"ttl_ms":30000}"#).await.expect(200);
+    assert!(longer["until"].as_str() > held["until"].as_str(), "{longer} is had at once");
+    for (refused, path) in asked.join_all().await {
+        assert_eq!(refused.expect(503)["code"], "backup_hold", "{path}");
+    }
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let refused = client.post(format!("{}/v1/claims/stop", server.admin)).send().await.unwrap();
+    assert!((refused.status() == 503) & refused.headers().contains_key("retry-after"), "{refused:?}");
+    api.admin("DELETE", "/v1/backup/hold", "").await.expect(204);
+    let actions = api.admin("GET", "/v1/audit", "").await.expect(200);
+    let actions: Vec<&str> =
+        actions["data"].as_array().unwrap().iter().filter_map(|one| one["action"].as_str()).collect();
+    assert_eq!(actions[..3], ["backup.release", "backup.hold", "backup.hold"], "{actions:?}");
+    let refused = ["claims.stop", "drain", "bulk.start", "destination.disable", "backup", "delivery.erase"];
+    assert!(!actions.iter().any(|action| refused.contains(action)), "{actions:?}");
+    api.admin("POST", "/v1/claims/stop", "").await.expect(200);
 }

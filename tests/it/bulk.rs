@@ -2,18 +2,27 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
+use duehook::config::Settings;
 use duehook::drill::receiver::{Answer, Receiver, Record, Script};
+use duehook::driver::handle::READERS;
+use duehook::http::{App, Build, Limits, admin_router, serve};
+use duehook::store::Snapshot;
 use redb::ReadableTable;
+use redb::backends::InMemoryBackend;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use crate::TestServer;
 use crate::api::{Api, until};
 use crate::backup::damage;
 use crate::cli::{Run, duehook};
 use crate::server::data;
+use crate::storage::engine;
 use crate::verify::verify;
 
 fn start(folder: Arc<TempDir>) -> TestServer {
@@ -133,6 +142,23 @@ async fn an_order_is_counted_checked_and_begun() {
     whole(server);
 }
 
+/// Where nothing waits any more, nothing is old.
+async fn nothing_has_an_age(api: &Api) {
+    until("nothing waits, and nothing is old", async || {
+        let stats = api.admin("GET", "/v1/stats", "").await.expect(200);
+        let class = &stats["classes"]["routine"];
+        class["held"] == 0 && class["oldest_held_ms"].is_null() && class["oldest_ready_ms"].is_null()
+    })
+    .await;
+    let ranked = api.admin("GET", "/v1/stats/destinations", "").await.expect(200);
+    assert_eq!(
+        (&ranked["data"][0]["waiting"], &ranked["data"][0]["oldest_due_at"]),
+        (&json!(0), &Value::Null)
+    );
+    let shop = api.admin("GET", "/v1/destinations/shop", "").await.expect(200);
+    assert_eq!((&shop["waiting"], &shop["oldest_due_at"]), (&json!(0), &Value::Null));
+}
+
 /// C179: pressed again, and from a second tab: each is sent once, and the job is one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c179_a_bulk_retry_pressed_three_times_sends_each_once() {
@@ -143,6 +169,7 @@ async fn c179_a_bulk_retry_pressed_three_times_sends_each_once() {
     filled(&api, "shop", &receiver.url("/"), N).await;
     let dead = begun(&api, json!({"action": "cancel", "filter": {"destination": "shop"}})).await;
     assert_eq!(counts(&done(&api, &dead).await), (&json!("done"), N as u64, N as u64, 0));
+    nothing_has_an_age(&api).await;
     api.admin("POST", "/v1/destinations/shop/resume", "").await.expect(200);
     let order = json!({"action": "retry", "filter": {"outcome": "cancelled"}, "rate_per_second": 2_500});
     let id = begun(&api, order.clone()).await;
@@ -213,6 +240,41 @@ async fn a_destination_is_removed_with_its_work_from_the_command_line() {
     whole(server);
 }
 
+/// A count that takes longer than anybody waits goes on as a job that changes nothing. Here it takes
+/// until others have read, and nobody waits at all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_count_that_takes_long_goes_on_as_a_job() {
+    let folder = TempDir::new().unwrap();
+    let (driver, handle) = engine(InMemoryBackend::new(), &folder);
+    let build = Build { version: "0", commit: "0", format: 1 };
+    let (gate, mut reading) = (Arc::new(Barrier::new(READERS + 1)), JoinSet::new());
+    for _ in 0..READERS {
+        let (handle, gate) = (handle.clone(), Arc::clone(&gate));
+        let read = move |_: &Snapshot, _: &dyn Fn() -> bool| {
+            gate.wait();
+            gate.wait();
+            Ok(())
+        };
+        reading.spawn(async move { handle.read(read).await });
+    }
+    gate.wait();
+    let mut app = Arc::into_inner(App::new(handle, &Settings::default(), build)).unwrap();
+    app.count_patience = Duration::ZERO;
+    let mut served = JoinSet::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = admin_router(Arc::new(app));
+    served.spawn(serve(listener, router, Limits::new(8, Vec::new()), std::future::pending()));
+    let api = Api::at(&url);
+    let order = json!({"action": "cancel", "filter": {"state": "ready"}, "dry_run": true});
+    let answer = bulk(&api, order.clone()).await.expect(202);
+    assert_eq!((&answer["dry_run"], &answer["action"]), (&json!(true), &json!("cancel")));
+    gate.wait();
+    let job = done(&api, answer["id"].as_str().unwrap()).await;
+    assert_eq!(counts(&job), (&json!("done"), 0, 0, 0));
+    driver.stop();
+}
+
 /// A record that cannot be read cannot be cancelled, and keeps no removal back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_record_keeps_no_destination() {
@@ -256,6 +318,7 @@ async fn bulk_on_the_command_line() {
     let cancel = &["bulk", "start", "cancel", "--destination", "shop"][..];
     check(&[cancel, &["--dry-run"]].concat(), 0, "12 deliveries match");
     check(cancel, 4, "--yes");
+    check(&["bulk", "start", "erase", "--outcome", "rejected,expired", "--yes", "--wait"], 0, "matched   0");
     check(&[cancel, &["--expect", "11", "--yes"]].concat(), 4, "12 deliveries match, and 11 were expected");
     check(&[cancel, &["--state", "gone", "--yes"]].concat(), 1, "filter.state");
     let begun = check(&[cancel, &["--expect", "12", "--yes", "--json"]].concat(), 0, "\"cancel\"");

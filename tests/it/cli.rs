@@ -105,6 +105,7 @@ const NOT_FOUND: &str = r#"{"type":"urn:duehook:problem:not_found","title":"not 
 const UNKNOWN: &str = r#"{"type":"urn:duehook:problem:destination_unknown","title":"no such destination","status":404,"code":"destination_unknown"}"#;
 const INVALID: &str = r#"{"type":"urn:duehook:problem:invalid","title":"invalid","status":422,"detail":"a field is wrong","code":"invalid","errors":[{"field":"limit","detail":"at most 1000"}]}"#;
 const JOB: &str = r#"{"id":"job_01","action":"cancel","filter":{"tenant":["acme"],"state":["ready","delayed"]},"dry_run":false,"rate_per_second":50,"state":"running","matched":12,"changed":10,"skipped":2,"created_at":"2020-01-15T12:00:00.000Z","finished_at":null,"by":"token:ops","of_a_later_version":1}"#;
+const STOPPED: &str = r#"{"id":"job_01","action":"cancel","filter":{"tenant":["acme"]},"state":"stopped","matched":3,"changed":3,"skipped":0}"#;
 const CHANGED: &str = r#"{"type":"urn:duehook:problem:count_changed","title":"T","status":409,"detail":"8 deliveries match, and 7 were expected","code":"count_changed","errors":[{"field":"expected_count","detail":"8 deliveries match, and 7 were expected"}]}"#;
 const WAITING: &str = r#"{"type":"urn:duehook:problem:work_waiting","title":"work waits","status":409,"detail":"3 deliveries wait for it","code":"work_waiting"}"#;
 const DESTINATION: &str = r#"{"id":"shop-eu","tenant":"acme","url":"https://a.example/","concurrency":{"max":8,"adaptive":true},"rate":{"per_second":0.5,"burst":3},"state":"paused","state_reason":"noon","in_flight":1,"limit":4,"waiting":3}"#;
@@ -444,7 +445,7 @@ fn what_a_job_is_asked_for_is_what_was_typed() {
     let asked = listener.asked.recv().expect("it asked");
     let body: serde_json::Value = serde_json::from_slice(&asked.body).expect("JSON");
     let want = serde_json::json!({"action": "erase", "expected_count": 3, "rate_per_second": 50,
-                                  "filter": {"label": "a:b,c", "last_status": "429,503"}});
+                                  "filter": {"label": "a:b,c", "last_status": [429, 503]}});
     assert_eq!(body, want);
 }
 
@@ -465,6 +466,14 @@ fn bulk_jobs_are_shown_and_stopped() {
         stdout: &["state=ready,delayed tenant=acme", "50 a second", "changed  10\n", "token:ops"],
         stderr: &[],
         asked: &["GET /v1/bulk/job_01"],
+    });
+    check(&Case {
+        arguments: &["bulk", "start", "cancel", "--tenant", "acme", "--yes", "--wait", "--json"],
+        answers: &[(202, JOB), (200, JOB), (200, STOPPED)],
+        code: 1,
+        stdout: &[STOPPED],
+        stderr: &["job_01 was stopped before its end"],
+        asked: &["POST /v1/bulk", "GET /v1/bulk/job_01", "GET /v1/bulk/job_01"],
     });
     check(&Case {
         arguments: &["bulk", "stop", "job_01", "--json"],

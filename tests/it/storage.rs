@@ -23,6 +23,7 @@ use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tempfile::TempDir;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::TestServer;
@@ -122,8 +123,8 @@ pub(crate) fn engine(disk: impl StorageBackend, folder: &TempDir) -> (Driver, Ha
     let path = server::data(folder.path());
     let disk = Disk::of(&path, 0);
     let owner = Owner::beside(&path, &region);
-    let custody =
-        Custody { path, host: "h".into(), owner, disk, run: now.wall, last_words: |_| {}, backups: None };
+    let host = watch::channel("h".to_owned()).1;
+    let custody = Custody { path, host, owner, disk, run: now.wall, last_words: |_| {}, backups: None };
     driver::start(engine, sender, custody, clock, &tokio::runtime::Handle::current())
 }
 

@@ -17,7 +17,7 @@ pub(in crate::cli) struct Bulk {
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum BulkCommand {
     /// Begin a job for all deliveries that match now
-    #[command(after_help = "Example:\n  duehook bulk start retry --outcome exhausted --rate 50 --yes")]
+    #[command(after_help = "Example:\n  duehook bulk start retry --outcome exhausted --rate 50 --wait --yes")]
     Start(Box<Start>),
     /// List the jobs that run and the last ones that have ended, the newest first
     #[command(after_help = "Example:\n  duehook bulk ls --json")]
@@ -59,6 +59,9 @@ pub(in crate::cli) struct Start {
     /// Begin only if exactly so many match
     #[arg(long, value_name = "N")]
     pub expect: Option<u64>,
+    /// Stay until the job has ended; leaving does not stop it
+    #[arg(long)]
+    pub wait: bool,
     /// Deliveries in a second [default: as fast as the server can beside its work]
     #[arg(long, value_name = "PER_SECOND")]
     pub rate: Option<u64>,
@@ -103,6 +106,17 @@ pub(in crate::cli) struct Matching {
 }
 
 impl Matching {
+    /// What has one value; a comma in it is a comma.
+    pub(in crate::cli) const SINGLE: [&str; 7] = [
+        "label",
+        "created_after",
+        "created_before",
+        "due_after",
+        "due_before",
+        "finished_after",
+        "finished_before",
+    ];
+
     /// What was given, by the names of the API.
     pub(in crate::cli) fn given(&self) -> Vec<(&'static str, String)> {
         let all = [

@@ -55,7 +55,9 @@ pub async fn copy(State(app): State<Arc<App>>, caller: Caller, request: Request)
     let (copied, took) = app.handle.backup(path).await?;
     let Copied { path, bytes, deliveries, damaged } = &copied;
     // It is there, whether this can be written or not.
-    if let Err(problem) = note(&app, &caller, Action::Backup, format!("to {}", path.display())).await {
+    let detail = format!("to {}", path.display());
+    let note = Command::Note { action: Action::Backup, object: None, detail };
+    if let Err(problem) = order(&app, &caller, note).await {
         tracing::warn!(code = problem.code.facts().0, "the backup has no entry in the audit log");
     }
     let (bytes, deliveries, damaged) = (*bytes, *deliveries, *damaged);
@@ -68,25 +70,26 @@ pub async fn hold(State(app): State<Arc<App>>, caller: Caller, request: Request)
     let mut fields = Fields::read(&text)?;
     let ttl = fields.integer("ttl_ms", 1..=HOLD_MAX.0).map_or(HOLD_DEFAULT, Millis);
     fields.finish(&[])?;
-    note(&app, &caller, Action::BackupHold, format!("for {ttl}")).await?;
+    let detail = format!("for {ttl}");
+    app.handle
+        .note(caller.orders(Command::Note { action: Action::BackupHold, object: None, detail }))
+        .await?;
     let until = app.handle.hold(ttl).await?;
     Ok(ok(&HoldObject { until: Text(until) }))
 }
 
-/// `DELETE /v1/backup/hold`: also when there is none, for a script that ends late.
+/// `DELETE /v1/backup/hold`: also when there is none, for a script that ends late. It waits for no hold.
 pub async fn release(State(app): State<Arc<App>>, caller: Caller, request: Request) -> Answered {
     no_body(&app, request).await?;
     if app.handle.release() {
-        note(&app, &caller, Action::BackupRelease, String::new()).await?;
+        let detail = String::new();
+        app.handle
+            .note(caller.orders(Command::Note { action: Action::BackupRelease, object: None, detail }))
+            .await?;
     } else {
         tracing::debug!("there was no hold to end");
     }
     Ok(no_content())
-}
-
-/// What is not the engine's to do has its entry when it is done; a hold, before it keeps it back.
-async fn note(app: &App, caller: &Caller, action: Action, detail: String) -> Result<(), Problem> {
-    order(app, caller, Command::Note { action, object: None, detail }).await.map(drop)
 }
 
 /// An absolute path: the client's folder is not the server's.

@@ -2,33 +2,33 @@
 //!
 //! What is counted here is counted in short reads; what is changed is changed by the job.
 
+mod filter;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri, header};
-use serde_json::value::RawValue;
 
+use self::filter::read_filter;
 use crate::engine::command::{CommandError, Done, Expect};
 use crate::engine::jobs::{JobOrder, NewJob};
-use crate::http::admin::deliveries::{another_answer, filter, limit};
+use crate::http::admin::deliveries::{another_answer, limit};
 use crate::http::admin::{command_body, no_body};
 use crate::http::app::{Answered, App, Id, answer, ok, with};
 use crate::http::auth::{Caller, tenant_not_allowed};
 use crate::http::dto::List;
 use crate::http::dto::job::{CountObject, JobObject, job_location};
 use crate::http::error::{Code, Problem};
-use crate::http::fields::{Fields, cut, read_text};
+use crate::http::fields::Fields;
 use crate::http::query::{self, Query, word};
-use crate::model::{BulkAction, DeliveryId, JobId, MAX_LABEL_NAME, MAX_LABEL_VALUE, Name};
+use crate::model::{BulkAction, DeliveryId, JobId, Name};
 use crate::store::{Filter, Job};
 
 /// A count that takes longer goes on as a job (API.md).
-const COUNT_PATIENCE: Duration = Duration::from_secs(10);
+pub(in crate::http) const COUNT_PATIENCE: Duration = Duration::from_secs(10);
 /// Deliveries that one read finds at most when it only counts.
 const COUNT_IDS: usize = usize::MAX;
-/// What is wrong with null and an empty list.
-const NOTHING: &str = "names nothing: leave it out, or name something";
 /// The fastest pace that is one: nothing here does more.
 pub(in crate::http) const MAX_RATE: u64 = 100_000;
 
@@ -49,7 +49,7 @@ pub async fn start(State(app): State<Arc<App>>, caller: Caller, request: Request
     ordered.filter.tenants = own(&caller, ordered.filter.tenants)?;
     let search = Job::search(ordered.action, ordered.filter.clone(), app.handle.now());
     if ordered.dry_run {
-        let counted = tokio::time::timeout(COUNT_PATIENCE, count(&app, search)).await;
+        let counted = tokio::time::timeout(app.count_patience, count(&app, search)).await;
         let Ok(counted) = counted else { return begin(&app, &caller, ordered).await };
         let counted = counted?;
         expected(&ordered, counted)?;
@@ -215,74 +215,6 @@ fn flag(fields: &mut Fields<'_>, name: &'static str) -> bool {
         fields.fault(name, "must be true or false");
         false
     })
-}
-
-/// The filter in the words of the list: texts as there, or lists of texts and numbers.
-fn read_filter(fields: &mut Fields<'_>) -> Option<Filter> {
-    let Some(given) = fields.object("filter") else {
-        if !fields.is_at_fault("filter") {
-            fields.missing("filter");
-        }
-        return None;
-    };
-    let (mut pairs, mut unread) = (Vec::new(), false);
-    for (name, value) in given {
-        match value_text(&name, value) {
-            Ok(text) => pairs.push((name.into_owned(), text)),
-            Err(detail) => {
-                unread = true;
-                fields.fault(format!("filter.{}", cut(&name)), detail);
-            }
-        }
-    }
-    let mut asked = Query::of_pairs(pairs);
-    let wanted = filter(&mut asked);
-    let long = |text: &str, most: usize| text.len() > most;
-    if wanted.label.as_ref().is_some_and(|(n, v)| long(n, MAX_LABEL_NAME) || long(v, MAX_LABEL_VALUE)) {
-        asked.fault("label", "longer than a label can be");
-    }
-    match asked.finish() {
-        Ok(()) if unread => None,
-        Ok(()) if wanted == Filter::default() => {
-            fields.refuse("filter", "must name something: an empty one would take every delivery")
-        }
-        Ok(()) => Some(wanted),
-        Err(problem) => {
-            for one in problem.errors {
-                fields.fault(format!("filter.{}", one.field), one.detail);
-            }
-            None
-        }
-    }
-}
-
-/// A value of the filter as it would stand in a query. Null and an empty list are refused: a script
-/// that found nothing would otherwise change everything.
-fn value_text(name: &str, value: &RawValue) -> Result<String, &'static str> {
-    const WRONG: &str = "must be a string, a number or a list of them";
-    let text = value.get();
-    if text == "null" {
-        return Err(NOTHING);
-    }
-    if let Some(text) = read_text(value) {
-        return Ok(text.into_owned());
-    }
-    if text.parse::<u64>().is_ok() {
-        return Ok(text.to_owned());
-    }
-    // Commas would make one text of several, and another one than was asked for.
-    let single = name == "label" || name.ends_with("_after") || name.ends_with("_before");
-    if single {
-        return Err("must be one string");
-    }
-    let parts: Vec<&RawValue> = serde_json::from_str(text).map_err(|_| WRONG)?;
-    let part = |part: &&RawValue| match read_text(part) {
-        Some(text) => Ok(text.into_owned()),
-        None if part.get().parse::<u64>().is_ok() => Ok(part.get().to_owned()),
-        None => Err(WRONG),
-    };
-    let parts: Vec<String> = parts.iter().map(part).collect::<Result<_, _>>()?;
-    if parts.is_empty() { Err(NOTHING) } else { Ok(parts.join(",")) }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::http::dto::delivery::{AttemptObject, DeliveryObject, ExplanationObjec
 use crate::http::error::{Code, Problem};
 use crate::http::ingest::{look_up, no_delivery, read_id};
 use crate::http::query::{self, Query, value, word};
-use crate::model::{DeliveryId, DestNo};
+use crate::model::{DeliveryId, DestNo, MAX_LABEL_NAME, MAX_LABEL_VALUE};
 use crate::outcome::{AttemptResult, Ending};
 use crate::schedule::{GateView, Standing};
 use crate::store::{Between, Claims, Cursor, DeliveryView, DestinationView, Filter, Order, Shown};
@@ -82,7 +82,7 @@ impl Listed {
 }
 
 /// Takes what a list matches by.
-pub(super) fn filter(asked: &mut Query) -> Filter {
+fn filter(asked: &mut Query) -> Filter {
     Filter {
         states: asked.list("state", word(&STATES, Shown::as_str)),
         outcomes: asked.list("outcome", word(&Ending::ALL, Ending::as_str)),
@@ -90,7 +90,7 @@ pub(super) fn filter(asked: &mut Query) -> Filter {
         destinations: asked.list("destination", value),
         classes: asked.list("class", value),
         label: label(asked),
-        last_status: asked.list("last_status", status),
+        last_status: asked.list("last_status", read_status),
         last_result: asked.list("last_result", word(&AttemptResult::ALL, AttemptResult::as_str)),
         created: between(asked, "created_after", "created_before"),
         due: between(asked, "due_after", "due_before"),
@@ -117,18 +117,32 @@ fn order_by(asked: &mut Query) -> Order {
     })
 }
 
-fn status(text: &str) -> Result<u16, String> {
+/// Reads the status of an answer.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn read_status(text: &str) -> Result<u16, String> {
     let status = text.parse().ok().filter(|status| (100..=999).contains(status));
     status.ok_or_else(|| "must be HTTP statuses such as 429".to_owned())
 }
 
 fn label(asked: &mut Query) -> Option<(String, String)> {
     let text = asked.text("label")?;
-    let Some((name, value)) = text.split_once(':') else {
-        asked.fault("label", "must be a name and a value with a colon between them");
-        return None;
-    };
-    Some((name.to_owned(), value.to_owned()))
+    read_label(&text).map_err(|detail| asked.fault("label", detail)).ok()
+}
+
+/// Reads a label and its value. What no label can be is refused: nothing has it.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn read_label(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        None | Some(("", _)) => Err("must be a name and a value with a colon between them".to_owned()),
+        Some((name, value)) if name.len() > MAX_LABEL_NAME || value.len() > MAX_LABEL_VALUE => {
+            Err("longer than a label can be".to_owned())
+        }
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+    }
 }
 
 fn between(asked: &mut Query, after: &'static str, before: &'static str) -> Between {

@@ -5,35 +5,33 @@
 
 pub mod line;
 pub mod lines;
+pub mod tale;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{Response, Uri, header};
-use schemars::JsonSchema;
-use serde::Serialize;
+use axum::http::Uri;
 
 use crate::engine::command::{Command, Done};
-use crate::engine::import::{Imported, Item, PAGE_ITEMS, Page};
+use crate::engine::import::{Item, PAGE_ITEMS, Page};
 use crate::http::admin::deliveries::another_answer;
 use crate::http::admin::{input, order};
-use crate::http::app::{Answered, App, ok, with};
+use crate::http::app::{Answered, App};
 use crate::http::auth::Caller;
 use crate::http::body::{self, Json};
 use crate::http::error::{Code, Problem};
 use crate::http::query::{Query, value};
 use crate::model::{Action, Name};
+use crate::store::Identity;
 
 use line::{Checks, Line};
 use lines::{Lines, MAX_LINE, Piece};
+use tale::{Tale, Told};
 
 /// Bytes of bodies in one page: its commit is to stay short.
 const PAGE_BYTES: usize = 1 << 20;
-/// Lines that are named in an answer; of the others it is said how many there are.
-const MAX_NAMED: usize = 1_000;
 
 /// One import at a time: each holds a page in memory, and two would only wait for each other.
 #[derive(Debug, Default)]
@@ -98,91 +96,6 @@ impl Asked {
     }
 }
 
-/// What an answer counts.
-#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
-#[schemars(rename = "ImportCounts")]
-struct Told {
-    imported: u64,
-    updated: u64,
-    unchanged: u64,
-}
-
-impl Told {
-    fn count(&mut self, imported: Imported) {
-        match imported {
-            Imported::New => self.imported += 1,
-            Imported::Updated => self.updated += 1,
-            Imported::Unchanged => self.unchanged += 1,
-        }
-    }
-}
-
-/// Everything that an answer says.
-#[derive(Debug, Default)]
-struct Tale {
-    dry_run: bool,
-    deliveries: Told,
-    destinations: Told,
-    named: Vec<(u64, Problem)>,
-    unnamed: u64,
-    /// Lines of which it is not known what they are.
-    unread: u64,
-    stopped: bool,
-}
-
-/// What an import came to.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Import")]
-pub(in crate::http) struct ImportObject<P> {
-    dry_run: bool,
-    #[serde(flatten)]
-    deliveries: Told,
-    destinations: Told,
-    rejected: Vec<RejectedObject<P>>,
-    /// Rejected lines that are not named.
-    more_rejected: u64,
-    /// It ended at the first rejected line, as it was told to.
-    stopped: bool,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "RejectedLine")]
-struct RejectedObject<P> {
-    line: u64,
-    problem: P,
-}
-
-impl Tale {
-    fn refuse(&mut self, number: u64, problem: Problem) {
-        if self.named.len() < MAX_NAMED {
-            self.named.push((number, problem));
-        } else {
-            self.unnamed += 1;
-        }
-    }
-
-    fn refused(&self) -> u64 {
-        self.named.len() as u64 + self.unnamed
-    }
-
-    fn answer(&self) -> Response<Body> {
-        let rejected = self
-            .named
-            .iter()
-            .map(|(line, problem)| RejectedObject { line: *line, problem: problem.document() });
-        let response = ok(&ImportObject {
-            dry_run: self.dry_run,
-            deliveries: self.deliveries,
-            destinations: self.destinations,
-            rejected: rejected.collect(),
-            more_rejected: self.unnamed,
-            stopped: self.stopped,
-        });
-        // What is left of the request is not read.
-        if self.stopped { with(response, header::CONNECTION, "close") } else { response }
-    }
-}
-
 /// An import at work.
 struct Work<'a> {
     app: &'a App,
@@ -190,9 +103,13 @@ struct Work<'a> {
     asked: Asked,
     told: Tale,
     begun: bool,
+    /// The totals are in the audit log, or on their way there.
+    noted: bool,
     items: Vec<Item>,
     numbers: Vec<u64>,
     bytes: usize,
+    /// Lines of the page that the engine has now.
+    storing: usize,
     /// Lines of each kind, good or bad, as the end line counts them.
     seen: [u64; 2],
     /// The destinations that a dry run would have made.
@@ -211,11 +128,13 @@ impl<'a> Work<'a> {
             app,
             caller,
             asked,
-            told: Tale { dry_run: asked.dry_run, ..Tale::default() },
+            told: Tale::of(asked.dry_run),
             begun: false,
+            noted: false,
             items: Vec::new(),
             numbers: Vec::new(),
             bytes: 0,
+            storing: 0,
             seen: [0; 2],
             assumed: Arc::default(),
         }
@@ -224,7 +143,7 @@ impl<'a> Work<'a> {
     /// Reads to the end line, or to the first bad line where that is to be the end.
     async fn read(&mut self, mut lines: Lines) -> Result<(), Problem> {
         let mut ended = false;
-        while let Some(piece) = lines.next().await? {
+        while let Some(piece) = self.next(&mut lines).await? {
             let goes = match piece {
                 Piece::Line(number, _) if ended => {
                     self.left(number, Problem::field("kind", "nothing comes after the end line")).await?;
@@ -246,6 +165,17 @@ impl<'a> Work<'a> {
         if ended || self.told.stopped { Ok(()) } else { Err(self.truncated("there is no end line")) }
     }
 
+    /// The next line. Where the request breaks off, what was read before is stored.
+    async fn next(&mut self, lines: &mut Lines) -> Result<Option<Piece>, Problem> {
+        match lines.next().await {
+            Ok(piece) => Ok(piece),
+            Err(broken) => {
+                self.store().await?;
+                Err(broken)
+            }
+        }
+    }
+
     async fn line(&mut self, number: u64, text: &[u8]) -> Result<Goes, Problem> {
         let rulebook = self.app.rulebook();
         let checks = Checks {
@@ -258,10 +188,7 @@ impl<'a> Work<'a> {
             let Line::Header(source) = read? else {
                 return Err(Problem::field("kind", "the first line of an export is its header"));
             };
-            order(self.app, self.caller, Command::BeginImport { source, dry_run: self.asked.dry_run })
-                .await?;
-            self.begun = true;
-            return Ok(Goes::On);
+            return self.begin(source).await.map(|()| Goes::On);
         }
         match read {
             Ok(Line::Destination(line)) => {
@@ -285,6 +212,15 @@ impl<'a> Work<'a> {
             Err(problem) => self.left(number, problem).await?,
         }
         Ok(Goes::On)
+    }
+
+    /// Said to have begun before it is known, for the totals of who leaves meanwhile.
+    async fn begin(&mut self, source: Identity) -> Result<(), Problem> {
+        self.begun = true;
+        let command = Command::BeginImport { source, dry_run: self.asked.dry_run };
+        let begun = order(self.app, self.caller, command).await;
+        self.begun = begun.is_ok();
+        begun.map(drop)
     }
 
     /// All lines that were written have come, rejected ones included.
@@ -330,11 +266,12 @@ impl<'a> Work<'a> {
         let is_delivery: Vec<bool> = items.iter().map(|item| matches!(item, Item::Delivery(_))).collect();
         let Asked { dry_run, stop_on_error } = self.asked;
         let dry_run = dry_run.then(|| Arc::clone(&self.assumed));
-        let Done::Imported(done) =
-            order(self.app, self.caller, Command::Import(Page { items, dry_run, stop_on_error })).await?
-        else {
+        let page = Command::Import(Page { items, dry_run, stop_on_error });
+        self.storing = numbers.len();
+        let Done::Imported(done) = self.app.handle.carry_on(self.caller.orders(page)).await?? else {
             return Err(another_answer());
         };
+        self.storing = 0;
         for ((number, is_delivery), done) in numbers.into_iter().zip(is_delivery).zip(done) {
             match done {
                 Ok(imported) if is_delivery => self.told.deliveries.count(imported),
@@ -349,19 +286,29 @@ impl<'a> Work<'a> {
     }
 
     /// The totals go into the audit log, if something was to be stored.
-    async fn note(&self, whole: bool) -> Result<(), Problem> {
-        if self.asked.dry_run || !self.begun {
+    async fn note(&mut self, whole: bool) -> Result<(), Problem> {
+        if !self.has_totals() {
             return Ok(());
         }
+        self.noted = true;
+        let note = self.totals(if whole { "" } else { "; it broke off" });
+        self.app.handle.carry_on(self.caller.orders(note)).await??;
+        Ok(())
+    }
+
+    fn has_totals(&self) -> bool {
+        self.begun && !self.asked.dry_run && !self.noted
+    }
+
+    fn totals(&self, more: &str) -> Command {
         let Told { imported, updated, unchanged } = self.told.deliveries;
-        let (rejected, more) = (self.told.refused(), if whole { "" } else { "; it broke off" });
         let detail = format!(
             "deliveries imported {imported}, updated {updated}, unchanged {unchanged}; destinations imported {}; \
-             lines rejected {rejected}{more}",
-            self.told.destinations.imported
+             lines rejected {}{more}",
+            self.told.destinations.imported,
+            self.told.refused()
         );
-        let note = Command::Note { action: Action::ImportEnd, object: None, detail };
-        order(self.app, self.caller, note).await.map(drop)
+        Command::Note { action: Action::ImportEnd, object: None, detail }
     }
 
     /// 507: what an import brings is not to fill the disk for what is here.
@@ -387,6 +334,24 @@ impl<'a> Work<'a> {
     }
 }
 
+/// Whoever leaves midway is not answered, and nothing waits for an answer any more: what was gathered is
+/// handed over all the same, and what comes of it is not known here.
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        if !self.has_totals() {
+            return;
+        }
+        if !self.items.is_empty() && self.has_room().is_ok() {
+            let items = std::mem::take(&mut self.items);
+            self.storing += items.len();
+            let page = Page { items, dry_run: None, stop_on_error: self.asked.stop_on_error };
+            self.app.handle.leave(self.caller.orders(Command::Import(page)));
+        }
+        let more = format!("; it broke off, with {} more lines on their way", self.storing);
+        self.app.handle.leave(self.caller.orders(self.totals(&more)));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -404,13 +369,6 @@ mod tests {
         check("/v1/import?dry_run=1", None);
         check("/v1/import?dryrun=true", None);
         check("/v1/import?dry_run=true&dry_run=true", None);
-    }
-
-    #[test]
-    fn a_flood_of_bad_lines_is_counted() {
-        let mut tale = Tale::default();
-        (1..=1_500).for_each(|n| tale.refuse(n, Problem::field("kind", "x")));
-        assert_eq!((tale.named.len(), tale.unnamed, tale.refused()), (1_000, 500, 1_500));
     }
 
     #[test]

@@ -24,8 +24,8 @@ pub const LINE: &str = r"^[^\x00-\x1F\x7F-\x9F]*$";
 pub const URL: &str = "^https?://";
 /// The absolute path of a file.
 pub const PATH: &str = "^/(.*/)?[^/]+$";
-/// A label and its value.
-pub const LABEL: &str = "^[!-9;-~]{1,64}:[ -~]{0,256}$";
+/// A label and its value: whatever a label can be, which may have colons in its value.
+pub const LABEL: &str = r"^[^:]{1,64}:[\s\S]{0,256}$";
 /// A network such as 10.0.0.0/8.
 pub const CIDR: &str = "^[0-9A-Fa-f.:]+/[0-9]{1,3}$";
 

@@ -219,12 +219,13 @@ pub fn bulk(generator: &mut SchemaGenerator) -> Schema {
         parameters::FILTER.iter().map(|one| (one.name.to_owned(), filter_field(generator, one))).collect();
     let filter = json!({
         "type": "object", "minProperties": 1, "additionalProperties": false, "properties": fields,
+        "description": "Several values of a field are an array; a comma in a string is a comma.",
     });
     let mut schema = object(json!({
         "action": {"type": "string", "enum": BulkAction::ALL.map(BulkAction::as_str)},
         "filter": filter,
-        "dry_run": {"type": "boolean"},
-        "expected_count": {"type": "integer", "minimum": 0},
+        "dry_run": {"type": ["boolean", "null"]},
+        "expected_count": number(0, u64::MAX),
         "rate_per_second": number(1, bulk::MAX_RATE),
     }));
     schema.insert("required".into(), json!(["action", "filter"]));
@@ -234,10 +235,13 @@ pub fn bulk(generator: &mut SchemaGenerator) -> Schema {
 /// A value, or a list of them where there may be several.
 fn filter_field(generator: &mut SchemaGenerator, of: &Parameter) -> Value {
     let one = (of.shape)(generator);
-    if of.list {
-        return json!({"anyOf": [one, {"type": "array", "minItems": 1, "maxItems": MAX_VALUES, "items": one}]});
+    if !of.list {
+        let mut one = one;
+        one.insert("description".into(), of.about.into());
+        return json!(one);
     }
-    json!(one)
+    let list = json!({"type": "array", "minItems": 1, "maxItems": MAX_VALUES, "items": one});
+    json!({"description": of.about, "anyOf": [one, list]})
 }
 
 /// Where a backup is to be written.

@@ -1,6 +1,6 @@
 //! What each command shows, whole: people read it, so a change of it is looked at.
 
-use super::{DELIVERY, DESTINATION, TAKEN, duehook, listener};
+use super::{DELIVERY, DESTINATION, JOB, TAKEN, duehook, listener};
 
 /// One command against the scripted listener.
 struct Shown {
@@ -21,7 +21,9 @@ const BACKUP: &str = r#"{"path":"/b/x.redb","bytes":4096,"deliveries":7,"damaged
 const CLAIMS: &str = r#"{"claims":"stopped","leases_held":2,"fence":null}"#;
 const DRAINED: &str = r#"{"claims":"drained","leases_held":0,"fence":3}"#;
 
-const ALL: [Shown; 24] = [
+const JOB_DONE: &str = r#"{"id":"job_01","action":"cancel","filter":{"tenant":["acme"],"state":["ready","delayed"]},"dry_run":false,"rate_per_second":null,"state":"done","matched":1200,"changed":1198,"skipped":2,"created_at":"2020-01-15T12:00:00.000Z","finished_at":"2020-01-15T12:00:09.000Z","by":"token:ops"}"#;
+
+const ALL: [Shown; 27] = [
     Shown { name: "ls", arguments: &["ls"], answers: &[(200, LIST)] },
     Shown { name: "get", arguments: &["get", "dlv_01"], answers: &[(200, DELIVERY)] },
     Shown { name: "explain", arguments: &["explain", "dlv_01"], answers: &[(200, EXPLAINED)] },
@@ -50,6 +52,17 @@ const ALL: [Shown; 24] = [
     Shown { name: "stats destinations", arguments: &["stats", "--destinations"], answers: &[(200, RANKED)] },
     Shown { name: "stats tenants", arguments: &["stats", "--tenants"], answers: &[(200, TENANTS)] },
     Shown { name: "top", arguments: &["top", "--once"], answers: &[(200, STATS), (200, RANKED)] },
+    Shown {
+        name: "bulk start",
+        arguments: &["bulk", "start", "cancel", "--tenant", "acme", "--yes"],
+        answers: &[(202, JOB)],
+    },
+    Shown {
+        name: "bulk start --wait",
+        arguments: &["bulk", "start", "cancel", "--tenant", "acme", "--yes", "--wait"],
+        answers: &[(202, JOB), (200, JOB), (200, JOB_DONE)],
+    },
+    Shown { name: "bulk get", arguments: &["bulk", "get", "job_01"], answers: &[(200, JOB)] },
     Shown { name: "backup", arguments: &["backup", "/b/x.redb"], answers: &[(201, BACKUP)] },
     Shown { name: "claims stop", arguments: &["claims", "stop"], answers: &[(200, CLAIMS)] },
     Shown { name: "drain", arguments: &["drain"], answers: &[(200, DRAINED)] },

@@ -7,7 +7,7 @@ use crate::api::Api;
 
 /// The export of three deliveries with keys at one destination: a header, a destination, three
 /// deliveries, an end.
-async fn sample() -> Vec<String> {
+pub(super) async fn sample() -> Vec<String> {
     let server = fresh().await;
     let api = Api::of(&server);
     api.destination("kept", "http://127.0.0.1:9/", "").await;

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use super::Answer;
 use super::access::{Guarded, config};
+use crate::TestServer;
 use crate::api::until;
 use crate::cli::duehook;
 
@@ -160,7 +161,7 @@ async fn c195_what_is_refused_changes_nothing() {
     check("x", &["config"]).await;
     check("[send]\nslots = 0\n[policy.slow]", &["config"]).await;
     check("[policy.slow]\nmax_age = 1", &["policy.slow.max_age"]).await;
-    check("region = \"eu\"\nhost_id = \"x\"\n[policy.slow]", &["region", "host_id"]).await;
+    check("region = \"eu\"\nhost_id = \"x\"\n[policy.slow]", &["region"]).await;
     check("[metrics]\nlisten = \"127.0.0.1:0\"\n[policy.slow]", &["metrics.listen"]).await;
     check("", &["policy.slow"]).await;
     let classes: String = (0..6).map(|n| format!("[class.c{n}]\n")).collect();
@@ -207,6 +208,25 @@ async fn a_signal_reads_them_again_and_never_ends_the_server() {
     let run = duehook(&["--admin", &live.it.server.admin, "config", "reload"], &[], b"");
     assert!(run.code == 1 && run.stderr.contains("unknown key slots"), "{}{}", run.stdout, run.stderr);
     assert_eq!(live.it.server.stop().0, Some(0));
+}
+
+/// A machine that is given another name is at home in its file under it; under one that it was not
+/// given while it served, it is a stranger.
+#[tokio::test]
+async fn another_host_id_is_in_the_file_from_then_on() {
+    let live = Live::start("host_id = \"first\"");
+    let told = live.reload("", "host_id = \"second\"").await.expect(200);
+    assert_eq!(told["changed"], json!(["host_id"]));
+    let Live { it, folder } = live;
+    let claims = async |server: TestServer, more: &str| {
+        assert_eq!(server.stop().0, Some(0));
+        let it = Guarded::start_in(Arc::clone(&folder), more);
+        let stats = it.ask("", "GET", "/v1/stats", &Value::Null).await.expect(200);
+        (it.server, stats["claims"].clone())
+    };
+    let (server, said) = claims(it.server, "host_id = \"second\"").await;
+    assert_eq!(said, "running");
+    assert_eq!(claims(server, "host_id = \"first\"").await.1, "stopped");
 }
 
 /// A certificate that was renewed is shown to who comes next, and TLS can be turned on and off.

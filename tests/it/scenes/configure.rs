@@ -11,7 +11,7 @@ impl Scene {
         let mut limits = self.limits();
         change(&mut limits);
         let changes = "changed send.slots".to_owned();
-        let it = Configuration { limits, min_free_disk: 0, watched: 0, changes };
+        let it = Configuration { limits, min_free_disk: 0, watched: 0, host: String::new(), changes };
         self.order("token:ops", Command::Configure(Box::new(it)))
     }
 

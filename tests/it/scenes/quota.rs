@@ -28,7 +28,13 @@ impl Scene {
         let named = BTreeMap::from([(name("acme"), Quota { per_second, max_waiting })]);
         let tenant_quotas = TenantQuotas { default: Quota::default(), named };
         let limits = Limits { tenant_quotas, max_deliveries, ..self.limits() };
-        let it = Configuration { limits, min_free_disk: 0, watched: 0, changes: String::new() };
+        let it = Configuration {
+            limits,
+            min_free_disk: 0,
+            watched: 0,
+            host: String::new(),
+            changes: String::new(),
+        };
         self.command(Command::Configure(Box::new(it))).expect("good settings");
     }
 

@@ -16,7 +16,7 @@ fn what_is_wrong_is_named() {
     check(r#"{"action":"delete","filter":{"tenant":"a"}}"#, &["action"]);
     check(r#"{"action":7,"filter":{"tenant":"a"}}"#, &["action"]);
     check(r#"{"action":"retry","filter":{}}"#, &["filter"]);
-    check(r#"{"action":"retry","filter":{"tenant":null,"state":[]}}"#, &["filter.tenant", "filter.state"]);
+    check(r#"{"action":"retry","filter":{"tenant":null,"state":[]}}"#, &["filter.state", "filter.tenant"]);
     check(r#"{"action":"cancel","filter":{"destination":[],"state":"ready"}}"#, &["filter.destination"]);
     check(r#"{"action":"retry","filter":{"label":["a:b","c:d"]}}"#, &["filter.label"]);
     check(r#"{"action":"retry","filter":null}"#, &["filter"]);
@@ -26,7 +26,12 @@ fn what_is_wrong_is_named() {
         r#"{"action":"retry","filter":{"state":"gone","order":"created"}}"#,
         &["filter.state", "filter.order"],
     );
-    check(r#"{"action":"retry","filter":{"last_status":[true]}}"#, &["filter.last_status"]);
+    let many = format!(r#"{{"action":"retry","filter":{{"last_status":[{}429]}}}}"#, "429,".repeat(100));
+    check(&many, &["filter.last_status"]);
+    check(
+        r#"{"action":"retry","filter":{"tenant":{"a":1},"class":[["a"]]}}"#,
+        &["filter.tenant", "filter.class"],
+    );
     check(r#"{"action":"retry","filter":{"tenant":"a","tenant":"b"}}"#, &["filter.tenant"]);
     let long = format!(r#"{{"action":"retry","filter":{{"label":"{}:v"}}}}"#, "n".repeat(65));
     check(&long, &["filter.label"]);
@@ -35,11 +40,54 @@ fn what_is_wrong_is_named() {
     assert_eq!(read(b"[]").unwrap_err().code, Code::Malformed);
 }
 
+/// Each field of a filter has one type: nothing is a number that is a text, and nothing several that
+/// is one.
+#[test]
+fn a_filter_field_has_its_json_type() {
+    let check = |name: &str, value: &str, good: bool| {
+        let text = format!(r#"{{"action":"retry","filter":{{"{name}":{value}}}}}"#);
+        let faults = read(text.as_bytes()).map_err(|problem| problem.errors[0].field.to_string());
+        assert_eq!(faults.err(), (!good).then(|| format!("filter.{name}")), "{text}");
+    };
+    for value in ["429", "[429]", "[100,999]"] {
+        check("last_status", value, true);
+    }
+    for value in ["\"429\"", "[\"429\"]", "429.5", "99", "1000", "[429,99]", "true", "\"429,503\"", "-1"] {
+        check("last_status", value, false);
+    }
+    for (name, one, other) in
+        [("state", "ready", "leased"), ("outcome", "expired", "rejected"), ("last_result", "tls", "dns")]
+    {
+        check(name, &format!("\"{one}\""), true);
+        check(name, &format!("[\"{one}\",\"{other}\"]"), true);
+        check(name, &format!("\"{one},{other}\""), false);
+        check(name, "7", false);
+    }
+    for name in ["tenant", "destination", "class"] {
+        check(name, "\"a\"", true);
+        for value in ["\"a,b\"", "\"\"", "7", "[7]", "[\"a\",null]", "{}", "true"] {
+            check(name, value, false);
+        }
+    }
+    for value in ["\"a:b,c\"", "\"a:\"", "\"ä:b:c\""] {
+        check("label", value, true);
+    }
+    for value in ["\"a\"", "\":b\"", "7", "[\"a:b\"]", "null"] {
+        check("label", value, false);
+    }
+    for name in ["created_after", "due_before", "finished_after"] {
+        check(name, "\"2026-01-15T12:00:00+01:00\"", true);
+        for value in ["\"2026-01-15\"", "\"now\"", "1768478400", "[\"2026-01-15T12:00:00Z\"]", "null"] {
+            check(name, value, false);
+        }
+    }
+}
+
 /// What a job shows as its filter is read as that very filter.
 #[test]
 fn a_filter_is_read_as_it_is_shown() {
     let text = r#"{"action":"cancel","dry_run":true,"expected_count":7,"rate_per_second":100,"filter":{
-        "state":"ready,delayed","outcome":["exhausted"],"tenant":["a","b"],"destination":"d","class":"bulk",
+        "state":["ready","delayed"],"outcome":["exhausted"],"tenant":["a","b"],"destination":"d","class":"bulk",
         "label":"a:b,c:d","last_status":429,"last_result":["timeout","tls"],
         "created_after":"2026-01-15T12:00:00Z","due_before":"2026-01-15T13:00:00+01:00"}}"#;
     let ordered = read(text.as_bytes()).unwrap();

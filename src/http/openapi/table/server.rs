@@ -2,7 +2,7 @@
 
 use crate::http::admin::backup::{BackupObject, HoldObject};
 use crate::http::admin::claims::ClaimsObject;
-use crate::http::admin::import::ImportObject;
+use crate::http::admin::import::tale::ImportObject;
 use crate::http::dto::List;
 use crate::http::dto::hand_over::ExportLine;
 use crate::http::dto::overview::{
