@@ -4,7 +4,7 @@
 use duehook::engine::command::{ClaimsOrder, StateVerb};
 use duehook::engine::jobs::{JobOrder, JobPage, MAX_RUNNING, NewJob, page_size, pause};
 use duehook::model::{BulkAction, JobId, JobState};
-use duehook::store::{Filter, Job, MAX_ENDED_JOBS, Shown, check};
+use duehook::store::{Between, Filter, Job, MAX_ENDED_JOBS, Shown, check};
 
 use super::*;
 
@@ -166,6 +166,36 @@ fn a_job_takes_what_matched_when_it_began() {
     assert!(old.iter().all(|id| scene.times(*id).len() == 2));
     assert!(new.len() >= 6 && new.iter().all(|id| scene.times(*id).len() == 1));
     assert_eq!((scene.ending(waits), scene.times(waits).len()), (Some(Ending::Rejected), 1));
+}
+
+/// What ends between two pages is still the job's, unless it matches by its end alone.
+#[test]
+fn what_ends_before_its_turn_is_erased_all_the_same() {
+    let check = |filter: Filter, want: (u64, u64, u64), erased: [bool; 3]| {
+        let mut scene = Scene::new(Setting::default(), |_| None);
+        let ids = delayed(&mut scene, 0, 3);
+        scene.command(Command::Cancel { id: ids[0] }).expect("it waits");
+        let id = try_begin(&mut scene, BulkAction::Erase, filter.clone(), Some(1)).expect("it begins");
+        scene.command(Command::Cancel { id: ids[1] }).expect("it waits");
+        let page = found(&scene, id);
+        turn(&mut scene, page);
+        // This one ends between two pages, after the last look.
+        scene.command(Command::Cancel { id: ids[2] }).expect("it waits");
+        assert_eq!(counts(&finish(&mut scene, id)), want, "{filter:?}");
+        let gone = [0, 1, 2].map(|n| scene.record(ids[n]).is_erased());
+        assert_eq!(gone, erased, "{filter:?}");
+        whole(&scene);
+    };
+    let finished = Between { after: Some(Timestamp(1)), before: None };
+    let once = |change: fn(&mut Filter)| {
+        let mut filter = at(0);
+        change(&mut filter);
+        filter
+    };
+    check(at(0), (3, 3, 0), [true; 3]);
+    check(once(|it| it.states = vec![Shown::Terminal]), (1, 1, 0), [true, false, false]);
+    check(once(|it| it.outcomes = vec![Ending::Cancelled]), (1, 1, 0), [true, false, false]);
+    check(Filter { finished, ..at(0) }, (1, 1, 0), [true, false, false]);
 }
 
 #[test]
