@@ -118,8 +118,12 @@ impl InStep<'_, '_> {
         self.begin_job(job)
     }
 
-    /// Stores a job under its id. What is made from here on has a higher one.
+    /// Stores a job under its id. All that is there has a lower one, what an import brought included,
+    /// and what is made from here on a higher one.
     fn begin_job(&mut self, mut job: Job) -> Answer {
+        if let Some(newest) = self.file.newest_id()? {
+            self.core.mint.pass(newest);
+        }
         job.id = JobId(self.core.mint.id(self.now.wall).0);
         job.step = self.number;
         self.file.put_job(&job)?;

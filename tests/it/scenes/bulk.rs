@@ -116,6 +116,25 @@ fn a_crash_between_pages_misses_nothing_and_repeats_nothing() {
     whole(&scene);
 }
 
+/// Ids that were made by a clock an hour fast are those of deliveries like any other.
+#[test]
+fn a_job_is_after_what_a_fast_clock_made() {
+    let mut scene = Scene::new(Setting::default(), |_| None);
+    scene.wall_ahead = HOUR;
+    let old = delayed(&mut scene, 0, 3);
+    scene.wall_ahead = 0;
+    scene.run_to(SECOND);
+    scene.command(pause_of(0)).expect("it is there");
+    scene.restart(SECOND);
+    let new = delayed(&mut scene, 0, 1)[0];
+    assert!(old.iter().all(|id| *id < new));
+    let id = begin(&mut scene, BulkAction::Cancel, at(0));
+    let job = finish(&mut scene, id);
+    assert_eq!(counts(&job), (4, 4, 0));
+    let later = delayed(&mut scene, 0, 1)[0];
+    assert!(id.is_after(new) && !id.is_after(later));
+}
+
 fn pause_of(place: u32) -> Command {
     Command::SetState { name: destination(place), verb: StateVerb::Pause, reason: String::new() }
 }
