@@ -223,12 +223,20 @@ impl Delivery {
             attempt: lease.attempt,
             failures: self.failures,
             interrupted: self.interrupted,
+            unsent: self.unsent(),
             max_failures: self.max_failures,
             expires_at: self.expires_at,
             cancelling: self.cancelling,
             erased: self.payload.erased_at.is_some(),
             refusals: 0,
         }
+    }
+
+    /// The newest attempts that sent nothing and were not the receiver's doing, as many as the record
+    /// keeps.
+    fn unsent(&self) -> u32 {
+        let ours = |it: &Attempt| matches!(it.result, AttemptResult::Payload | AttemptResult::NotProcessed);
+        self.log.iter().rev().take_while(|it| ours(it)).fold(0, |n, _| n + 1)
     }
 
     /// Applies the outcome of the attempt under `lease`. Afterwards the counters, the state and

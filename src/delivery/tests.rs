@@ -269,3 +269,22 @@ fn the_log_keeps_the_newest_and_hands_on_the_oldest() {
     assert_eq!(moved, [1, 2]);
     assert_eq!(it.log.iter().map(|attempt| attempt.n).collect::<Vec<_>>(), [3, 4, 5, 6]);
 }
+
+#[test]
+fn what_sent_nothing_is_counted_from_the_newest_attempt_back() {
+    use AttemptResult::{NotProcessed, Payload, ServerError};
+    let check = |results: &[AttemptResult], want: u32| {
+        let mut it = delivery();
+        for (n, result) in (1..).zip(results) {
+            it.remember(attempt(n, *result));
+        }
+        assert_eq!(it.standing(&lease(9)).unsent, want, "{results:?}");
+    };
+    check(&[], 0);
+    check(&[ServerError], 0);
+    check(&[Payload], 1);
+    check(&[Payload, NotProcessed, ServerError], 0);
+    check(&[NotProcessed, ServerError, Payload, NotProcessed], 2);
+    check(&[Payload; 3], 3);
+    check(&[Payload; 9], 4);
+}
