@@ -18,6 +18,8 @@ use crate::time::{Millis, Mono, Timestamp};
 pub(super) struct Back {
     pub(super) lease: Lease,
     admission: Admission,
+    /// Of its destination when it was claimed.
+    era: u32,
     record: Option<Arc<Delivery>>,
 }
 
@@ -50,16 +52,17 @@ impl InStep<'_, '_> {
 
     /// Ends an attempt in RAM: lease, deadline and slot are gone.
     pub(super) fn take_lease(&mut self, id: DeliveryId) -> Option<Back> {
-        let Out { lease, deadline, slot, bytes, record } = self.core.leases.remove(&id)?;
+        let Out { lease, deadline, slot, bytes, era, record } = self.core.leases.remove(&id)?;
         self.core.deadlines.remove(&(deadline, id));
         self.core.bodies_out -= u64::from(bytes);
         self.core.tally.returned(&lease);
         let admission = self.core.schedule.release(slot, self.now);
-        Some(Back { lease, admission, record })
+        Some(Back { lease, admission, era, record })
     }
 
     fn settle(&mut self, back: Back, report: Report) -> Result<(), StoreError> {
-        let record = match back.record {
+        let Back { lease, admission, era, record } = back;
+        let record = match record {
             Some(record) => Arc::unwrap_or_clone(record),
             None => match self.file.delivery(report.id)? {
                 Found::Delivery(delivery) => *delivery,
@@ -69,7 +72,11 @@ impl InStep<'_, '_> {
                 }
             },
         };
-        self.apply(record, &back.lease, &back.admission, report)
+        let decision = self.decide(&record, &lease, admission.epoch, &report.outcome);
+        if era == self.core.directory.facts(lease.destination).era {
+            self.learn(&admission, &report, &decision)?;
+        }
+        self.apply(record, &lease, &admission, report, decision)
     }
 
     fn apply(
@@ -78,9 +85,9 @@ impl InStep<'_, '_> {
         lease: &Lease,
         admission: &Admission,
         report: Report,
+        decision: Decision,
     ) -> Result<(), StoreError> {
-        let decision = self.decide(&it, lease, admission.epoch, &report.outcome);
-        self.learn(admission, &report, &decision)?;
+        self.core.tally.asked(report.outcome.result(), &decision.asked);
         let took = took(&report, admission, self.now.mono);
         // With the verdict in one commit: the next attempt is to send the same bytes or none.
         report.digest.into_iter().for_each(|digest| it.payload.found(digest));
@@ -107,7 +114,8 @@ impl InStep<'_, '_> {
         decision
     }
 
-    /// What the answer says about the destination.
+    /// What the answer says about the destination. Only one to a request that was claimed for what is
+    /// there now does: not one from the URL of before, nor from before an operator enabled it.
     fn learn(
         &mut self,
         admission: &Admission,
@@ -126,7 +134,6 @@ impl InStep<'_, '_> {
         if let Some(recovered) = self.core.schedule.learn(admission, &seen, self.now) {
             self.core.tally.recovered(recovered);
         }
-        self.core.tally.asked(seen.result, &decision.asked);
         if decision.gone { self.disable(no) } else { Ok(()) }
     }
 
