@@ -90,7 +90,7 @@ impl InStep<'_, '_> {
         self.core.tally.asked(report.outcome.result(), &decision.asked);
         let took = took(&report, admission, self.now.mono);
         // With the verdict in one commit: the next attempt is to send the same bytes or none.
-        report.digest.into_iter().for_each(|digest| it.payload.found(digest));
+        report.digest.into_iter().for_each(|digest| _ = it.payload.found(digest));
         let attempt = attempt(lease, report, &decision);
         self.core.tally.attempted(&attempt, took);
         let before = Before::of(&it, Some(lease));
@@ -200,23 +200,36 @@ impl InStep<'_, '_> {
     /// A report whose lease is over changes nothing, unless it is a 2xx for what has not ended.
     fn late(&mut self, report: &Report) -> Result<(), StoreError> {
         self.out.late += 1;
-        if !report.outcome.is_success() {
-            return Ok(());
-        }
         let Found::Delivery(mut it) = self.file.delivery(report.id)? else { return Ok(()) };
-        report.digest.into_iter().for_each(|digest| it.payload.found(digest));
+        let learnt = report.digest.is_some_and(|digest| it.payload.found(digest));
         let newer = self.core.leases.get(&report.id).map(|out| out.lease);
         let before = Before::of(&it, newer.as_ref());
-        if !it.settle_late(newer.is_some(), self.end()) {
-            return Ok(());
+        if !report.outcome.is_success() || !it.settle_late(newer.is_some(), self.end()) {
+            return self.note_late(*it, report, learnt);
         }
         if let Some(lease) = newer {
             self.take_lease(report.id);
             self.out.cuts.push(cut(&lease));
             it.attempts = lease.attempt;
         }
-        let moved = it.remember(late_attempt(report));
+        let moved = it.remember_late(late_attempt(report));
         self.put(before, *it, moved.as_ref())
+    }
+
+    /// What changes nothing is still seen: among the attempts of what has not ended, and in the digest
+    /// of what was read. That the task of a lease which is over was cut says nothing new.
+    fn note_late(&mut self, mut it: Delivery, report: &Report, learnt: bool) -> Result<(), StoreError> {
+        let waits = matches!(it.state, State::Waiting { .. });
+        let told = waits && report.outcome != Outcome::MaybeSent(MaybeSent::Interrupted);
+        if !told && !learnt {
+            return Ok(());
+        }
+        if let Some(moved) = told.then(|| it.remember_late(late_attempt(report))).flatten() {
+            self.file.keep_attempt(it.id, &moved)?;
+        }
+        it.revision += 1;
+        self.core.leases.entry(it.id).and_modify(|out| out.record = None);
+        self.file.rewrite(&it)
     }
 }
 
