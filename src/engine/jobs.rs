@@ -76,13 +76,14 @@ pub fn page_size(job: &Job) -> usize {
     job.rate_per_second.map_or(PAGE_IDS, paced).clamp(1, PAGE_IDS)
 }
 
-/// How long after a page with so many deliveries began the next one may begin.
+/// How long after a page with so many deliveries began the next one may begin; `before` is how many
+/// the job had found before it. What only counts is not paced.
 #[must_use]
-pub fn pause(job: &Job, ids: usize) -> Millis {
+pub fn pause(job: &Job, ids: usize, before: u64) -> Millis {
     match (job.removes, job.rate_per_second) {
-        (Some(_), _) => LOOK_AGAIN,
-        (None, None) => Millis(0),
-        (None, Some(rate)) => Millis((ids as u64 * 1_000).div_ceil(u64::from(rate.max(1)))),
+        (Some(_), _) if job.matched == before => LOOK_AGAIN,
+        (None, Some(rate)) if !job.dry_run => Millis((ids as u64 * 1_000).div_ceil(u64::from(rate.max(1)))),
+        (Some(_) | None, _) => Millis(0),
     }
 }
 
@@ -311,17 +312,34 @@ mod tests {
     use crate::time::Timestamp;
 
     fn job(rate_per_second: Option<u32>) -> Job {
-        Job { rate_per_second, ..Job::search(BulkAction::Retry, Filter::default(), Timestamp(0)) }
+        let search = Job::search(BulkAction::Retry, Filter::default(), Timestamp(0));
+        Job { rate_per_second, dry_run: false, ..search }
+    }
+
+    #[test]
+    fn a_removal_waits_only_where_there_was_nothing_to_do() {
+        let check = |before: u64, after: u64, wait: Millis| {
+            let job = Job { removes: Some(DestNo(1)), matched: after, ..job(None) };
+            assert_eq!(pause(&job, 0, before), wait, "{before} {after}");
+        };
+        check(0, 256, Millis(0));
+        check(256, 257, Millis(0));
+        check(257, 257, LOOK_AGAIN);
     }
 
     #[test]
     fn a_paced_job_has_small_pages_and_never_more_than_its_rate() {
         let check = |rate: Option<u32>, size: usize, wait: u64| {
             let job = job(rate);
-            assert_eq!((page_size(&job), pause(&job, size)), (size, Millis(wait)), "{rate:?}");
+            assert_eq!((page_size(&job), pause(&job, size, 0)), (size, Millis(wait)), "{rate:?}");
+            let counts = Job { dry_run: true, ..job.clone() };
+            assert_eq!(pause(&counts, 20_000, 0), Millis(0), "{rate:?}");
             // However much a page finds, no second has more than the rate.
             for (ids, rate) in [0, 1, size].into_iter().zip(rate.into_iter().cycle()) {
-                assert!(pause(&job, ids).0 * u64::from(rate.max(1)) >= ids as u64 * 1_000, "{rate}: {ids}");
+                assert!(
+                    pause(&job, ids, 0).0 * u64::from(rate.max(1)) >= ids as u64 * 1_000,
+                    "{rate}: {ids}"
+                );
             }
         };
         check(None, 256, 0);

@@ -60,12 +60,12 @@ fn turn(scene: &mut Scene, page: JobPage) -> Job {
 fn finish(scene: &mut Scene, id: JobId) -> Job {
     loop {
         let page = found(scene, id);
-        let (begun, ids) = (scene.mono, page.ids.len());
+        let (begun, ids, before) = (scene.mono, page.ids.len(), job(scene, id).matched);
         let job = turn(scene, page);
         if job.state != JobState::Running {
             return job;
         }
-        scene.run_to(begun + pause(&job, ids).0);
+        scene.run_to(begun + pause(&job, ids, before).0);
     }
 }
 
@@ -273,7 +273,7 @@ fn a_paced_job_keeps_to_its_rate_over_a_restart() {
         if job.state != JobState::Running {
             break;
         }
-        scene.run_to(begun + pause(&job, ids).0);
+        scene.run_to(begun + pause(&job, ids, 0).0);
         if changed.len() == 7 {
             scene.restart(0);
         }
