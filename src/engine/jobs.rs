@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::InStep;
+use super::audit::reasoned;
 use super::command::{CommandError, Done, Expect};
 use super::operate::Answer;
 use crate::delivery::State;
@@ -151,19 +152,20 @@ impl InStep<'_, '_> {
         if let Err(refused) = admit(&self.file.running_jobs()?, |job| job.removes == Some(no)) {
             return Ok(Err(refused));
         }
-        self.close_for_removal(no, &by)?;
+        self.close_for_removal(no, name, &by)?;
         let job = Job::search(BulkAction::Cancel, filter, self.now.wall);
         self.begin_job(Job { removes: Some(no), dry_run: false, by, ..job })
     }
 
-    fn close_for_removal(&mut self, no: DestNo, by: &str) -> Result<(), StoreError> {
+    fn close_for_removal(&mut self, no: DestNo, name: &Name, by: &str) -> Result<(), StoreError> {
         let mut stored = self.file.destination(no)?;
-        stored.note = StateNote {
-            state: DestinationState::Disabled,
-            reason: "it is being removed".to_owned(),
-            since: self.now.wall,
-            by: by.to_owned(),
-        };
+        let (before, reason) = (stored.note.state, "it is being removed".to_owned());
+        if before != DestinationState::Disabled {
+            let detail = reasoned(format!("was {}", before.as_str()), &reason);
+            self.note(Action::DestinationDisable, Some(name.to_string()), detail)?;
+        }
+        let (state, since, by) = (DestinationState::Disabled, self.now.wall, by.to_owned());
+        stored.note = StateNote { state, reason, since, by };
         stored.revision += 1;
         self.put_destination(no, &stored)
     }

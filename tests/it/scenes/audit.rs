@@ -1,6 +1,7 @@
 //! The audit log: each change of an operator leaves its entry in the commit that makes it.
 
 use duehook::engine::command::{ClaimsOrder, Order, StateVerb};
+use duehook::engine::jobs::JobOrder;
 use duehook::model::{Action, AuditEntry, Secret};
 use duehook::store::{AuditFilter, check};
 
@@ -93,6 +94,30 @@ fn every_change_of_a_destination_is_noted_and_no_other() {
     scene.unnoted(state(StateVerb::Pause, ""));
     let all: String = scene.audit().iter().map(|it| it.detail.clone()).collect();
     assert!(!all.contains("secret-path") && !all.contains("key=1"), "{all}");
+}
+
+/// A removal with its work disables the destination: that is noted as any other, and only if it was not.
+#[test]
+fn a_removal_notes_that_it_disables() {
+    let remove = || {
+        let (name, expect) = (destination(0), Expect::Anything);
+        Command::Job(JobOrder::Remove { name, expect, by: "token:ops".into() })
+    };
+    let check = |disabled: bool, want: &[(Action, &str)]| {
+        let mut scene = Scene::new(Setting::default(), |_| None);
+        scene.deliver(0);
+        if disabled {
+            let (name, reason) = (destination(0), String::new());
+            scene.command(Command::SetState { name, verb: StateVerb::Disable, reason }).expect("it is there");
+        }
+        let entries = scene.entries(|scene| _ = scene.order("token:ops", remove()).expect("it begins"));
+        let got: Vec<_> = entries.iter().map(|(_, action, _, says)| (*action, &**says)).collect();
+        assert_eq!(got, want);
+        assert!(entries.iter().all(|(by, ..)| by == "token:ops"));
+    };
+    let disables = (Action::DestinationDisable, "was active: it is being removed");
+    check(false, &[disables, (Action::BulkStart, "cancel")]);
+    check(true, &[(Action::BulkStart, "cancel")]);
 }
 
 /// What had ended, and how, is still known when a new round has begun.
