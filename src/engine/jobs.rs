@@ -242,8 +242,15 @@ impl InStep<'_, '_> {
     }
 
     /// Cancels a page of what waits at a destination and all that is in flight; where there is
-    /// nothing left it is deleted and the job is done.
+    /// nothing left it is deleted and the job is done. One that is enabled again stays, with what it
+    /// has: that stops the job.
     fn clear(&mut self, job: &mut Job, no: DestNo) -> Result<(), StoreError> {
+        match self.core.directory.facts(no).state {
+            DestinationState::Disabled | DestinationState::Deleted => {}
+            DestinationState::Active | DestinationState::Paused => {
+                return self.end_job(job, JobState::Stopped);
+            }
+        }
         let before = job.clone();
         let rows = self.file.waiting_at(no, PAGE_IDS)?;
         let out: Vec<DeliveryId> = self

@@ -410,3 +410,23 @@ fn a_destination_is_removed_with_its_work() {
     check(false, Ending::Delivered);
     check(true, Ending::Cancelled);
 }
+
+/// Producers are told 202 again: what they bring is not the job's.
+#[test]
+fn enabling_a_destination_stops_its_removal() {
+    let mut scene = Scene::new(Setting::default(), |_| None);
+    delayed(&mut scene, 0, 300);
+    let name = destination(0);
+    let remove = JobOrder::Remove { name: name.clone(), expect: Expect::Anything, by: "operator".into() };
+    let id = order(&mut scene, remove).expect("it begins").id;
+    let page = found(&scene, id);
+    turn(&mut scene, page);
+    let enable = Command::SetState { name, verb: StateVerb::Enable, reason: String::new() };
+    scene.command(enable).expect("it is there");
+    let new = delayed(&mut scene, 0, 3);
+    let stopped = finish(&mut scene, id);
+    assert_eq!((stopped.state, counts(&stopped)), (JobState::Stopped, (256, 256, 0)));
+    assert!(new.iter().all(|id| scene.ending(*id).is_none()));
+    assert!(scene.post(0, |_| {}).is_ok(), "it is still there");
+    whole(&scene);
+}
