@@ -223,12 +223,20 @@ impl Delivery {
             attempt: lease.attempt,
             failures: self.failures,
             interrupted: self.interrupted,
+            unsent: self.unsent(),
             max_failures: self.max_failures,
             expires_at: self.expires_at,
             cancelling: self.cancelling,
             erased: self.payload.erased_at.is_some(),
             refusals: 0,
         }
+    }
+
+    /// The newest attempts that sent nothing and were not the receiver's doing, as many as the record
+    /// keeps.
+    fn unsent(&self) -> u32 {
+        let ours = |it: &Attempt| matches!(it.result, AttemptResult::Payload | AttemptResult::NotProcessed);
+        self.log.iter().rev().take_while(|it| ours(it)).fold(0, |n, _| n + 1)
     }
 
     /// Applies the outcome of the attempt under `lease`. Afterwards the counters, the state and
@@ -358,6 +366,24 @@ impl Delivery {
         self.state = State::Terminal { outcome, at: end.at, step: end.step };
         self.cancelling = false;
         self.revision += 1;
+    }
+
+    /// Notes what was reported of an attempt after its lease had ended, in the place of the record that
+    /// the end of the lease left: each attempt has one. Gives back what is in the record no more.
+    pub fn remember_late(&mut self, mut late: Attempt) -> Option<Attempt> {
+        if self.is_erased() {
+            late.response_excerpt = None;
+        }
+        let Some(known) = self.log.iter_mut().find(|known| known.n == late.n) else {
+            let older = self.log.first().is_some_and(|first| late.n < first.n);
+            return if older { Some(late) } else { self.remember(late) };
+        };
+        // What its task has reported itself stands.
+        if known.ended_at.is_none() {
+            late.next_attempt_at = known.next_attempt_at;
+            *known = late;
+        }
+        None
     }
 
     /// Adds to the log; gives back the oldest when it no longer fits. An answer to what was erased

@@ -14,6 +14,9 @@ use crate::outcome::{Counted, Decision, Ending, Outcome, Standing, Verdict, deci
 use crate::policy::Policy;
 use crate::time::{Millis, Timestamp};
 
+/// A record knows of no more attempts in a row ([`crate::delivery::LOG_IN_RECORD`]).
+const MAX_UNSENT: u32 = crate::delivery::LOG_IN_RECORD as u32;
+
 /// One attempt of the story.
 #[derive(Debug, PartialEq, Eq)]
 struct Attempt {
@@ -54,7 +57,7 @@ pub(super) fn run(output: &Output, asked: &Simulate, settings: &Settings) -> Res
 fn tell(policy: &Policy, answers: &[Step], delivery: u32) -> Story {
     let expires_at = Timestamp(0).plus(policy.max_age);
     let (mut story, mut refusals, mut interrupted) = (Story::default(), 0, 0);
-    let (mut failures, mut throttles, mut at) = (0, 0, Timestamp(0));
+    let (mut failures, mut throttles, mut unsent, mut at) = (0, 0, 0, Timestamp(0));
     let steps = answers.iter().flat_map(|step| (0..step.times).map(move |_| step));
     for (n, step) in (1..).zip(steps) {
         if at >= expires_at {
@@ -62,7 +65,10 @@ fn tell(policy: &Policy, answers: &[Step], delivery: u32) -> Story {
             return story;
         }
         refusals = refused(&step.outcome, refusals);
-        let seen = standing(policy, (delivery, n), failures, interrupted, refusals);
+        let seen = Standing {
+            unsent: unsent.min(MAX_UNSENT),
+            ..standing(policy, (delivery, n), failures, interrupted, refusals)
+        };
         let decision = decide(policy, &seen, at, &step.outcome);
         let counted = match decision.verdict {
             Verdict::Again { counted, .. } => counted,
@@ -71,6 +77,7 @@ fn tell(policy: &Policy, answers: &[Step], delivery: u32) -> Story {
         failures += u32::from(counted == Counted::Failure);
         throttles += u32::from(counted == Counted::Throttle);
         interrupted = if counted == Counted::Interruption { interrupted + 1 } else { 0 };
+        unsent = if counted == Counted::Nothing { unsent + 1 } else { 0 };
         story.attempts.push(Attempt { n, at, answer: step.text.clone(), decision, failures, throttles });
         match decision.verdict {
             Verdict::End(ending) => {
@@ -107,6 +114,7 @@ fn standing(
         attempt,
         failures,
         interrupted,
+        unsent: 0,
         max_failures: policy.max_failures,
         expires_at: Timestamp(0).plus(policy.max_age),
         cancelling: false,
@@ -220,5 +228,7 @@ mod tests {
         check("503*99", "expired 3days after it was accepted");
         check("503", "attempt 2 is due at +5s");
         check("interrupted*9", "quarantined");
+        check("not_processed*2", "attempt 3 is due at +6s");
+        check("payload*3", "attempt 4 is due at +2m 35s");
     }
 }

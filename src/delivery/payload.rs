@@ -28,11 +28,14 @@ pub enum Source {
 
 impl Payload {
     /// The digest of what a reference led to: the first one stays, and says what the bytes must be
-    /// from now on. Nothing that was erased comes back.
-    pub fn found(&mut self, digest: Digest) {
+    /// from now on. Nothing that was erased comes back. True when it was not known before.
+    pub fn found(&mut self, digest: Digest) -> bool {
         match &mut self.source {
-            Source::Reference { uri, sha256 } if !uri.is_empty() => _ = sha256.get_or_insert(digest),
-            Source::Reference { .. } | Source::Inline { .. } => {}
+            Source::Reference { uri, sha256: known @ None } if !uri.is_empty() => {
+                *known = Some(digest);
+                true
+            }
+            Source::Reference { .. } | Source::Inline { .. } => false,
         }
     }
 }

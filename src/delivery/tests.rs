@@ -271,3 +271,44 @@ fn the_log_keeps_the_newest_and_hands_on_the_oldest() {
     assert_eq!(moved, [1, 2]);
     assert_eq!(it.log.iter().map(|attempt| attempt.n).collect::<Vec<_>>(), [3, 4, 5, 6]);
 }
+
+#[test]
+fn what_sent_nothing_is_counted_from_the_newest_attempt_back() {
+    use AttemptResult::{NotProcessed, Payload, ServerError};
+    let check = |results: &[AttemptResult], want: u32| {
+        let mut it = delivery();
+        for (n, result) in (1..).zip(results) {
+            it.remember(attempt(n, *result));
+        }
+        assert_eq!(it.standing(&lease(9)).unsent, want, "{results:?}");
+    };
+    check(&[], 0);
+    check(&[ServerError], 0);
+    check(&[Payload], 1);
+    check(&[Payload, NotProcessed, ServerError], 0);
+    check(&[NotProcessed, ServerError, Payload, NotProcessed], 2);
+    check(&[Payload; 3], 3);
+    check(&[Payload; 9], 4);
+}
+
+#[test]
+fn what_is_reported_late_stands_where_its_lease_ended() {
+    let check = |n: u32, log: &[u32], late: &[u32], moved: Option<u32>| {
+        let mut it = delivery();
+        for n in 3..=6 {
+            it.remember(Attempt {
+                ended_at: (n == 6).then_some(NOW),
+                ..attempt(n, AttemptResult::Interrupted)
+            });
+        }
+        let one = Attempt { late: true, ended_at: Some(NOW), ..attempt(n, AttemptResult::ServerError) };
+        assert_eq!(it.remember_late(one).map(|it| it.n), moved, "{n}");
+        assert_eq!(it.log.iter().map(|it| it.n).collect::<Vec<_>>(), log, "{n}");
+        let noted = it.log.iter().filter(|it| it.late).map(|it| it.n);
+        assert_eq!(noted.collect::<Vec<_>>(), late, "{n}");
+    };
+    check(4, &[3, 4, 5, 6], &[4], None);
+    check(2, &[3, 4, 5, 6], &[], Some(2));
+    check(6, &[3, 4, 5, 6], &[], None);
+    check(7, &[4, 5, 6, 7], &[7], Some(3));
+}

@@ -21,7 +21,7 @@ use crate::delivery::{Delivery, Lease, Source};
 use crate::engine::command::{Dispatch, Fresh, Report};
 use crate::model::{DeliveryId, DestNo};
 use crate::outcome::{MaybeSent, NotSent, Outcome};
-use crate::sender::payload::Referred;
+use crate::sender::payload::{Read, Referred};
 use crate::sender::{Body, Endpoint, OutboundRequest, Seen, Signers};
 use crate::store::{DestinationView, Loaded, Reader, Snapshot, StoreError};
 use crate::time::Timestamp;
@@ -66,6 +66,8 @@ struct Duty {
     lease: Lease,
     started_at: Timestamp,
     host: Option<String>,
+    /// What a reference led to, as soon as it is known.
+    read: Read,
     done: bool,
 }
 
@@ -179,9 +181,10 @@ impl Desk {
             match self.request(&dispatch, file) {
                 Ok(Ok(request)) => {
                     let host = request.endpoint.url.host_str().map(str::to_owned);
-                    letters.push((request, self.duty(dispatch.lease, host)));
+                    let read = request.body.read();
+                    letters.push((request, self.duty(dispatch.lease, host, read)));
                 }
-                Ok(Err(instead)) => self.duty(dispatch.lease, None).end(instead),
+                Ok(Err(instead)) => self.duty(dispatch.lease, None, Read::default()).end(instead),
                 Err(error) => self.fatal.end(&error),
             }
         }
@@ -239,9 +242,9 @@ impl Desk {
         }
     }
 
-    fn duty(&self, lease: Lease, host: Option<String>) -> Duty {
+    fn duty(&self, lease: Lease, host: Option<String>, read: Read) -> Duty {
         let (inbox, started_at) = (Arc::clone(&self.inbox), self.clock.now().wall);
-        Duty { inbox, lease, started_at, host, done: false }
+        Duty { inbox, lease, started_at, host, read, done: false }
     }
 }
 
@@ -251,7 +254,6 @@ impl Duty {
         if let Some(fetched) = fetched {
             self.started_at = self.started_at.plus(fetched.took);
         }
-        let digest = fetched.map(|fetched| fetched.digest);
         let address = address.map(|address| address.to_string());
         let host = self.host.take();
         self.put(Report {
@@ -259,7 +261,6 @@ impl Duty {
             host,
             address,
             response_excerpt,
-            digest,
             ended_at: Some(ended_at),
             ..self.blank(outcome)
         });
@@ -287,7 +288,7 @@ impl Duty {
             host: None,
             address: None,
             response_excerpt: None,
-            digest: None,
+            digest: self.read.get().copied(),
         }
     }
 }
@@ -314,7 +315,9 @@ fn loaded(found: Loaded) -> Result<Fresh, Outcome> {
 fn content(it: &Delivery, stored: Bytes) -> Body {
     match &it.payload.source {
         Source::Inline { .. } => Body::Bytes(stored),
-        Source::Reference { uri, sha256 } => Body::Reference(Referred { uri: uri.clone(), sha256: *sha256 }),
+        Source::Reference { uri, sha256 } => {
+            Body::Reference(Referred { uri: uri.clone(), sha256: *sha256, read: Read::default() })
+        }
     }
 }
 

@@ -89,7 +89,7 @@ impl Desk {
             return Ok(());
         }
         let found = self.handle.read(move |file, stop| found(file, id, stop)).await?;
-        let Some(page) = found else {
+        let Some((page, before)) = found else {
             self.turns.remove(&id);
             return Ok(());
         };
@@ -106,7 +106,7 @@ impl Desk {
                 let now = self.handle.clock.now().mono;
                 // Half of the engine's time at least is for everything else.
                 let rested = now.plus(now.since(ordered));
-                self.turns.insert(id, begun.plus(pause(&job, ids)).max(rested));
+                self.turns.insert(id, begun.plus(pause(&job, ids, before)).max(rested));
             }
             Ok(Done::Job(job)) => {
                 self.turns.remove(&id);
@@ -118,17 +118,17 @@ impl Desk {
     }
 }
 
-/// The next page of a job, unless it has ended. What stands in the lanes of a destination that is
+/// The next page of a job and how many it has found so far, unless it has ended. What stands in the lanes of a destination that is
 /// removed is found by the engine itself.
-fn found(file: &Snapshot, id: JobId, stop: &dyn Fn() -> bool) -> Result<Option<JobPage>, StoreError> {
+fn found(file: &Snapshot, id: JobId, stop: &dyn Fn() -> bool) -> Result<Option<(JobPage, u64)>, StoreError> {
     let Some(job) = file.job(id)?.filter(|job| job.state == JobState::Running) else { return Ok(None) };
-    let from = job.come;
+    let (from, before) = (job.come, job.matched);
     if job.removes.is_some() {
-        return Ok(Some(JobPage { id, from, ids: Vec::new(), come: from, end: false }));
+        return Ok(Some((JobPage { id, from, ids: Vec::new(), come: from, end: false }, before)));
     }
     let most = if job.dry_run { COUNT_IDS } else { page_size(&job) };
     let turns = file.find(&job, from, most, stop)?;
-    Ok(Some(JobPage { id, from, ids: turns.ids, come: turns.come, end: turns.end }))
+    Ok(Some((JobPage { id, from, ids: turns.ids, come: turns.come, end: turns.end }, before)))
 }
 
 fn tell(job: &Job) {

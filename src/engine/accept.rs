@@ -99,8 +99,6 @@ impl InStep<'_, '_> {
             return Ok(Pending::Rejected(Rejected::DestinationUnknown));
         };
         let (tenant, state) = (facts.tenant_no, facts.state);
-        let class = directory.class(new.class.as_ref().map_or(DEFAULT_CLASS, Name::as_str));
-        let Some(class) = class else { return Ok(Pending::Rejected(Rejected::ClassUnknown)) };
         if let Some(key) = &new.key
             && let Some(known) = self.known(tenant, key, no)?
         {
@@ -108,6 +106,10 @@ impl InStep<'_, '_> {
             self.core.tally.figures.duplicates += u64::from(matches!(answer, Pending::Known(_)));
             return Ok(answer);
         }
+        let class = new.class.as_ref().map_or(DEFAULT_CLASS, Name::as_str);
+        let Some(class) = self.core.directory.class(class) else {
+            return Ok(Pending::Rejected(Rejected::ClassUnknown));
+        };
         if state == DestinationState::Disabled {
             let reason = self.core.directory.facts(no).reason.clone();
             return Ok(Pending::Rejected(Rejected::DestinationDisabled { reason }));

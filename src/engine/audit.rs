@@ -10,7 +10,8 @@ use crate::model::audit::MAX_DETAIL;
 use crate::model::{Action, AuditEntry, Destination};
 use crate::store::{Claims, MAX_AUDIT_ROWS, StoreError};
 
-/// The bits that a step has for the numbers of its entries: more than it has orders and reports.
+/// The bits that a step has for the numbers of its entries. A turn of a removal leaves the most: one for
+/// each row of its page, and one for each request that is out.
 const STEP_BITS: u32 = 20;
 
 /// Who is being obeyed, and how many entries the step has written.

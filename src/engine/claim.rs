@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::command::Dispatch;
+use super::directory::Facts;
 use super::{InStep, MAX_BODIES_OUT, MAX_CLAIMS, MAX_PAGES, Out};
 use crate::delivery::Lease;
 use crate::model::{DeliveryId, DestNo, DueEntry, Lane};
@@ -82,10 +83,10 @@ impl InStep<'_, '_> {
         let deadline = self.now.mono.plus(length);
         let bytes = entry.bytes;
         self.core.bodies_out += u64::from(bytes);
-        self.core.leases.insert(entry.id, Out { lease, deadline, slot, bytes, record });
+        let Facts { era, revision, .. } = *self.core.directory.facts(no);
+        self.core.leases.insert(entry.id, Out { lease, deadline, slot, bytes, era, record });
         self.core.deadlines.insert((deadline, entry.id));
         self.core.tally.claimed(&lease, lag, self.now.wall);
-        let revision = self.core.directory.facts(no).revision;
         self.out.dispatches.push(Dispatch { lease, revision, fresh, keep_alive });
         Ok(())
     }

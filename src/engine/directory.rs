@@ -6,7 +6,7 @@ use crate::delivery::Lease;
 use crate::engine::LEASE_MARGIN;
 use crate::engine::classes::Numbered;
 use crate::model::{
-    ClassNo, ClassSettings, DestNo, DestinationState, HoldScope, Name, Rate, TenantNo, TenantWeights,
+    ClassNo, ClassSettings, DestNo, DestinationState, HoldScope, Name, Rate, TenantNo, TenantWeights, digest,
 };
 use crate::schedule::GateSettings;
 use crate::store::StoredDestination;
@@ -41,9 +41,20 @@ pub(super) struct Facts {
     pub(super) state: DestinationState,
     pub(super) reason: String,
     pub(super) revision: u32,
+    /// Counts, in this run, what makes it another to its answers: another URL, or an enable. What was
+    /// claimed before says nothing of what is there now.
+    pub(super) era: u32,
+    url: Mark,
     max: u32,
     adaptive: bool,
     rate: Option<Rate>,
+}
+
+/// Tells a URL from another without keeping it.
+type Mark = [u8; 8];
+
+fn mark(url: &str) -> Mark {
+    *digest(url.as_bytes()).first_chunk().expect("a digest is longer")
 }
 
 impl Facts {
@@ -60,10 +71,18 @@ impl Facts {
             state: it.note.state,
             reason: it.note.reason.clone(),
             revision: it.revision,
+            era: 0,
+            url: mark(set.url.as_str()),
             max: set.concurrency_max,
             adaptive: set.adaptive,
             rate: set.rate,
         }
+    }
+
+    /// True when answers to requests of before say nothing of what is there `now`.
+    fn is_another(&self, now: &Facts) -> bool {
+        let enabled = self.state == DestinationState::Disabled && now.state == DestinationState::Active;
+        self.url != now.url || enabled
     }
 
     /// What its gate follows.
@@ -99,7 +118,10 @@ impl Directory {
             }
         }
         match self.facts.get_mut(place) {
-            Some(known) => *known = facts,
+            Some(known) => {
+                facts.era = known.era + u32::from(known.is_another(&facts));
+                *known = facts;
+            }
             None => self.facts.push(facts),
         }
     }

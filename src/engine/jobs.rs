@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::InStep;
+use super::audit::reasoned;
 use super::command::{CommandError, Done, Expect};
 use super::operate::Answer;
 use crate::delivery::State;
@@ -76,13 +77,14 @@ pub fn page_size(job: &Job) -> usize {
     job.rate_per_second.map_or(PAGE_IDS, paced).clamp(1, PAGE_IDS)
 }
 
-/// How long after a page with so many deliveries began the next one may begin.
+/// How long after a page with so many deliveries began the next one may begin; `before` is how many
+/// the job had found before it. What only counts is not paced.
 #[must_use]
-pub fn pause(job: &Job, ids: usize) -> Millis {
+pub fn pause(job: &Job, ids: usize, before: u64) -> Millis {
     match (job.removes, job.rate_per_second) {
-        (Some(_), _) => LOOK_AGAIN,
-        (None, None) => Millis(0),
-        (None, Some(rate)) => Millis((ids as u64 * 1_000).div_ceil(u64::from(rate.max(1)))),
+        (Some(_), _) if job.matched == before => LOOK_AGAIN,
+        (None, Some(rate)) if !job.dry_run => Millis((ids as u64 * 1_000).div_ceil(u64::from(rate.max(1)))),
+        (Some(_) | None, _) => Millis(0),
     }
 }
 
@@ -118,8 +120,12 @@ impl InStep<'_, '_> {
         self.begin_job(job)
     }
 
-    /// Stores a job under its id. What is made from here on has a higher one.
+    /// Stores a job under its id. All that is there has a lower one, what an import brought included,
+    /// and what is made from here on a higher one.
     fn begin_job(&mut self, mut job: Job) -> Answer {
+        if let Some(newest) = self.file.newest_id()? {
+            self.core.mint.pass(newest);
+        }
         job.id = JobId(self.core.mint.id(self.now.wall).0);
         job.step = self.number;
         self.file.put_job(&job)?;
@@ -146,19 +152,20 @@ impl InStep<'_, '_> {
         if let Err(refused) = admit(&self.file.running_jobs()?, |job| job.removes == Some(no)) {
             return Ok(Err(refused));
         }
-        self.close_for_removal(no, &by)?;
+        self.close_for_removal(no, name, &by)?;
         let job = Job::search(BulkAction::Cancel, filter, self.now.wall);
         self.begin_job(Job { removes: Some(no), dry_run: false, by, ..job })
     }
 
-    fn close_for_removal(&mut self, no: DestNo, by: &str) -> Result<(), StoreError> {
+    fn close_for_removal(&mut self, no: DestNo, name: &Name, by: &str) -> Result<(), StoreError> {
         let mut stored = self.file.destination(no)?;
-        stored.note = StateNote {
-            state: DestinationState::Disabled,
-            reason: "it is being removed".to_owned(),
-            since: self.now.wall,
-            by: by.to_owned(),
-        };
+        let (before, reason) = (stored.note.state, "it is being removed".to_owned());
+        if before != DestinationState::Disabled {
+            let detail = reasoned(format!("was {}", before.as_str()), &reason);
+            self.note(Action::DestinationDisable, Some(name.to_string()), detail)?;
+        }
+        let (state, since, by) = (DestinationState::Disabled, self.now.wall, by.to_owned());
+        stored.note = StateNote { state, reason, since, by };
         stored.revision += 1;
         self.put_destination(no, &stored)
     }
@@ -235,8 +242,15 @@ impl InStep<'_, '_> {
     }
 
     /// Cancels a page of what waits at a destination and all that is in flight; where there is
-    /// nothing left it is deleted and the job is done.
+    /// nothing left it is deleted and the job is done. One that is enabled again stays, with what it
+    /// has: that stops the job.
     fn clear(&mut self, job: &mut Job, no: DestNo) -> Result<(), StoreError> {
+        match self.core.directory.facts(no).state {
+            DestinationState::Disabled | DestinationState::Deleted => {}
+            DestinationState::Active | DestinationState::Paused => {
+                return self.end_job(job, JobState::Stopped);
+            }
+        }
         let before = job.clone();
         let rows = self.file.waiting_at(no, PAGE_IDS)?;
         let out: Vec<DeliveryId> = self
@@ -307,17 +321,34 @@ mod tests {
     use crate::time::Timestamp;
 
     fn job(rate_per_second: Option<u32>) -> Job {
-        Job { rate_per_second, ..Job::search(BulkAction::Retry, Filter::default(), Timestamp(0)) }
+        let search = Job::search(BulkAction::Retry, Filter::default(), Timestamp(0));
+        Job { rate_per_second, dry_run: false, ..search }
+    }
+
+    #[test]
+    fn a_removal_waits_only_where_there_was_nothing_to_do() {
+        let check = |before: u64, after: u64, wait: Millis| {
+            let job = Job { removes: Some(DestNo(1)), matched: after, ..job(None) };
+            assert_eq!(pause(&job, 0, before), wait, "{before} {after}");
+        };
+        check(0, 256, Millis(0));
+        check(256, 257, Millis(0));
+        check(257, 257, LOOK_AGAIN);
     }
 
     #[test]
     fn a_paced_job_has_small_pages_and_never_more_than_its_rate() {
         let check = |rate: Option<u32>, size: usize, wait: u64| {
             let job = job(rate);
-            assert_eq!((page_size(&job), pause(&job, size)), (size, Millis(wait)), "{rate:?}");
+            assert_eq!((page_size(&job), pause(&job, size, 0)), (size, Millis(wait)), "{rate:?}");
+            let counts = Job { dry_run: true, ..job.clone() };
+            assert_eq!(pause(&counts, 20_000, 0), Millis(0), "{rate:?}");
             // However much a page finds, no second has more than the rate.
             for (ids, rate) in [0, 1, size].into_iter().zip(rate.into_iter().cycle()) {
-                assert!(pause(&job, ids).0 * u64::from(rate.max(1)) >= ids as u64 * 1_000, "{rate}: {ids}");
+                assert!(
+                    pause(&job, ids, 0).0 * u64::from(rate.max(1)) >= ids as u64 * 1_000,
+                    "{rate}: {ids}"
+                );
             }
         };
         check(None, 256, 0);

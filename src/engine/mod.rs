@@ -135,6 +135,8 @@ struct Out {
     slot: Slot,
     /// Length of its body.
     bytes: u32,
+    /// Of its destination when it was claimed ([`directory::Facts`]).
+    era: u32,
     /// The record, while it is as it was when accepted.
     record: Option<Arc<Delivery>>,
 }

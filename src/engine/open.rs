@@ -95,6 +95,8 @@ fn core(
     let proven_at = if leap { now.mono.plus(CLOCK_PROOF) } else { Mono(0) };
     let trusted = if leap { Now { wall: run.tick, mono: now.mono } } else { now };
     let tally = Tally::new(&directory.windows(), inventory.quarantined, now);
+    let mut mint = Mint { run: seed.run, counter: 0, last: run.tick };
+    file.newest_id()?.into_iter().for_each(|newest| mint.pass(newest));
     Ok(Core {
         limits,
         region,
@@ -103,7 +105,7 @@ fn core(
         leases: BTreeMap::new(),
         deadlines: BTreeSet::new(),
         bodies_out: 0,
-        mint: Mint { run: seed.run, counter: 0, last: run.tick },
+        mint,
         quotas: Quotas::default(),
         streak: run.streak,
         sweeps: Sweeps::new(inventory.terminal, run.step + 1, cursors),

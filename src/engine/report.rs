@@ -21,6 +21,8 @@ const GONE: &str = "the receiver answered 410 Gone";
 pub(super) struct Back {
     pub(super) lease: Lease,
     admission: Admission,
+    /// Of its destination when it was claimed.
+    era: u32,
     record: Option<Arc<Delivery>>,
 }
 
@@ -53,16 +55,17 @@ impl InStep<'_, '_> {
 
     /// Ends an attempt in RAM: lease, deadline and slot are gone.
     pub(super) fn take_lease(&mut self, id: DeliveryId) -> Option<Back> {
-        let Out { lease, deadline, slot, bytes, record } = self.core.leases.remove(&id)?;
+        let Out { lease, deadline, slot, bytes, era, record } = self.core.leases.remove(&id)?;
         self.core.deadlines.remove(&(deadline, id));
         self.core.bodies_out -= u64::from(bytes);
         self.core.tally.returned(&lease);
         let admission = self.core.schedule.release(slot, self.now);
-        Some(Back { lease, admission, record })
+        Some(Back { lease, admission, era, record })
     }
 
     fn settle(&mut self, back: Back, report: Report) -> Result<(), StoreError> {
-        let record = match back.record {
+        let Back { lease, admission, era, record } = back;
+        let record = match record {
             Some(record) => Arc::unwrap_or_clone(record),
             None => match self.file.delivery(report.id)? {
                 Found::Delivery(delivery) => *delivery,
@@ -72,7 +75,11 @@ impl InStep<'_, '_> {
                 }
             },
         };
-        self.apply(record, &back.lease, &back.admission, report)
+        let decision = self.decide(&record, &lease, admission.epoch, &report.outcome);
+        if era == self.core.directory.facts(lease.destination).era {
+            self.learn(&admission, &report, &decision)?;
+        }
+        self.apply(record, &lease, &admission, report, decision)
     }
 
     fn apply(
@@ -81,12 +88,12 @@ impl InStep<'_, '_> {
         lease: &Lease,
         admission: &Admission,
         report: Report,
+        decision: Decision,
     ) -> Result<(), StoreError> {
-        let decision = self.decide(&it, lease, admission.epoch, &report.outcome);
-        self.learn(admission, &report, &decision)?;
+        self.core.tally.asked(report.outcome.result(), &decision.asked);
         let took = took(&report, admission, self.now.mono);
         // With the verdict in one commit: the next attempt is to send the same bytes or none.
-        report.digest.into_iter().for_each(|digest| it.payload.found(digest));
+        report.digest.into_iter().for_each(|digest| _ = it.payload.found(digest));
         let attempt = attempt(lease, report, &decision);
         self.core.tally.attempted(&attempt, took);
         let before = Before::of(&it, Some(lease));
@@ -110,7 +117,8 @@ impl InStep<'_, '_> {
         decision
     }
 
-    /// What the answer says about the destination.
+    /// What the answer says about the destination. Only one to a request that was claimed for what is
+    /// there now does: not one from the URL of before, nor from before an operator enabled it.
     fn learn(
         &mut self,
         admission: &Admission,
@@ -129,7 +137,6 @@ impl InStep<'_, '_> {
         if let Some(recovered) = self.core.schedule.learn(admission, &seen, self.now) {
             self.core.tally.recovered(recovered);
         }
-        self.core.tally.asked(seen.result, &decision.asked);
         if decision.gone { self.disable(no) } else { Ok(()) }
     }
 
@@ -199,23 +206,36 @@ impl InStep<'_, '_> {
     /// A report whose lease is over changes nothing, unless it is a 2xx for what has not ended.
     fn late(&mut self, report: &Report) -> Result<(), StoreError> {
         self.out.late += 1;
-        if !report.outcome.is_success() {
-            return Ok(());
-        }
         let Found::Delivery(mut it) = self.file.delivery(report.id)? else { return Ok(()) };
-        report.digest.into_iter().for_each(|digest| it.payload.found(digest));
+        let learnt = report.digest.is_some_and(|digest| it.payload.found(digest));
         let newer = self.core.leases.get(&report.id).map(|out| out.lease);
         let before = Before::of(&it, newer.as_ref());
-        if !it.settle_late(newer.is_some(), self.end()) {
-            return Ok(());
+        if !report.outcome.is_success() || !it.settle_late(newer.is_some(), self.end()) {
+            return self.note_late(*it, report, learnt);
         }
         if let Some(lease) = newer {
             self.take_lease(report.id);
             self.out.cuts.push(cut(&lease));
             it.attempts = lease.attempt;
         }
-        let moved = it.remember(late_attempt(report));
+        let moved = it.remember_late(late_attempt(report));
         self.put(before, *it, moved.as_ref())
+    }
+
+    /// What changes nothing is still seen: among the attempts of what has not ended, and in the digest
+    /// of what was read. That the task of a lease which is over was cut says nothing new.
+    fn note_late(&mut self, mut it: Delivery, report: &Report, learnt: bool) -> Result<(), StoreError> {
+        let waits = matches!(it.state, State::Waiting { .. });
+        let told = waits && report.outcome != Outcome::MaybeSent(MaybeSent::Interrupted);
+        if !told && !learnt {
+            return Ok(());
+        }
+        if let Some(moved) = told.then(|| it.remember_late(late_attempt(report))).flatten() {
+            self.file.keep_attempt(it.id, &moved)?;
+        }
+        it.revision += 1;
+        self.core.leases.entry(it.id).and_modify(|out| out.record = None);
+        self.file.rewrite(&it)
     }
 }
 

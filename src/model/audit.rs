@@ -70,6 +70,12 @@ impl Action {
         Action::DestinationTest,
     ];
 
+    /// True for what is done to one delivery: a bulk job does it a million times.
+    #[must_use]
+    pub fn is_of_a_delivery(self) -> bool {
+        matches!(self, Action::DeliveryRetry | Action::DeliveryCancel | Action::DeliveryErase)
+    }
+
     /// The word for it in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {

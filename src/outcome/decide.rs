@@ -66,6 +66,8 @@ pub struct Standing {
     pub failures: u32,
     /// Interruptions in a row before it.
     pub interrupted: u32,
+    /// Attempts in a row before it that sent nothing and were not the receiver's doing.
+    pub unsent: u32,
     /// 0: no limit.
     pub max_failures: u32,
     pub expires_at: Timestamp,
@@ -121,13 +123,9 @@ fn verdict(
         Outcome::MaybeSent(MaybeSent::Timeout | MaybeSent::Ambiguous | MaybeSent::InvalidResponse) => {
             failed(policy, seen, now, asked)
         }
-        Outcome::NotSent(NotSent::Payload) => ours(policy, seen, now, NextReason::Payload),
+        Outcome::NotSent(NotSent::Payload) => unread(policy, seen, now),
         Outcome::NotSent(NotSent::PayloadGone) => Verdict::End(Ending::PayloadGone),
-        Outcome::NotSent(NotSent::NotProcessed) => Verdict::Again {
-            due: now.plus(policy.min_delay),
-            reason: NextReason::Backoff,
-            counted: Counted::Nothing,
-        },
+        Outcome::NotSent(NotSent::NotProcessed) => not_processed(policy, seen, now),
         Outcome::NotSent(NotSent::Connect | NotSent::Tls | NotSent::Dns | NotSent::Blocked) => {
             failed(policy, seen, now, asked)
         }
@@ -145,10 +143,24 @@ fn failed(policy: &Policy, seen: &Standing, now: Timestamp, asked: RetryAfter) -
     Verdict::Again { due, reason: NextReason::Backoff, counted: Counted::Failure }
 }
 
-/// A repeat that is not the receiver's doing: backoff by the attempts made, nothing counted.
-fn ours(policy: &Policy, seen: &Standing, now: Timestamp, reason: NextReason) -> Verdict {
-    let wait = policy.backoff(seen.attempt, policy::seed(seen.id, seen.attempt));
-    Verdict::Again { due: now.plus(wait), reason, counted: Counted::Nothing }
+/// The payload could not be read: backoff by how often in a row, nothing counted.
+fn unread(policy: &Policy, seen: &Standing, now: Timestamp) -> Verdict {
+    let wait = unsent_wait(policy, seen, seen.unsent.saturating_add(1));
+    Verdict::Again { due: now.plus(wait), reason: NextReason::Payload, counted: Counted::Nothing }
+}
+
+/// The receiver did not take the request up. The first time it goes out again at once (C046); one that
+/// goes on refusing is not asked by everything that waits in the same second, again and again.
+fn not_processed(policy: &Policy, seen: &Standing, now: Timestamp) -> Verdict {
+    let wait = match seen.unsent {
+        0 => policy.min_delay,
+        times => unsent_wait(policy, seen, times),
+    };
+    Verdict::Again { due: now.plus(wait), reason: NextReason::Backoff, counted: Counted::Nothing }
+}
+
+fn unsent_wait(policy: &Policy, seen: &Standing, step: u32) -> Millis {
+    policy.backoff(step, policy::seed(seen.id, seen.attempt))
 }
 
 fn interrupted(policy: &Policy, seen: &Standing, now: Timestamp) -> Verdict {

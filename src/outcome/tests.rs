@@ -18,6 +18,7 @@ fn standing() -> Standing {
         attempt: 1,
         failures: 0,
         interrupted: 0,
+        unsent: 0,
         max_failures: 0,
         expires_at: NOW.plus(Millis::seconds(3 * 86_400)),
         cancelling: false,
@@ -214,6 +215,38 @@ fn what_is_ours_is_not_counted_against_the_receiver() {
     };
     check(NotSent::Payload, NextReason::Payload);
     check(NotSent::NotProcessed, NextReason::Backoff);
+}
+
+/// However many claims there were before: only what came in a row lengthens the wait. C046: what was
+/// not processed goes out again at once, the first time.
+#[test]
+fn what_is_ours_backs_off_by_how_often_in_a_row() {
+    let policy = Policy { jitter: Jitter::None, ..Policy::default() };
+    let check = |cause: NotSent, unsent: u32, seconds: u64| {
+        let seen = Standing { attempt: 40, unsent, ..standing() };
+        let (wait, ..) = wait_of(&decide(&policy, &seen, NOW, &Outcome::NotSent(cause)));
+        assert_eq!(wait, seconds * 1_000, "{cause:?} after {unsent}");
+    };
+    check(NotSent::Payload, 0, 5);
+    check(NotSent::Payload, 1, 30);
+    check(NotSent::Payload, 4, 1_800);
+    check(NotSent::NotProcessed, 0, 1);
+    check(NotSent::NotProcessed, 1, 5);
+    check(NotSent::NotProcessed, 4, 600);
+    check(NotSent::NotProcessed, u32::MAX, 36_000);
+}
+
+/// What was refused together does not come back together, again and again.
+#[test]
+fn what_was_not_processed_is_spread() {
+    let waits = |unsent: u32| -> std::collections::BTreeSet<u64> {
+        let wait = |id| {
+            let seen = Standing { id, unsent, ..standing() };
+            wait_of(&decide(&Policy::default(), &seen, NOW, &Outcome::NotSent(NotSent::NotProcessed))).0
+        };
+        (0..500).map(wait).collect()
+    };
+    assert!(waits(1).len() > 200 && waits(2).len() > 200);
 }
 
 #[test]

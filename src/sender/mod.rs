@@ -107,6 +107,17 @@ impl fmt::Debug for Body {
     }
 }
 
+impl Body {
+    /// Where the digest of what is read stands as soon as it is; of bytes that are here nothing is read.
+    #[must_use]
+    pub fn read(&self) -> payload::Read {
+        match self {
+            Body::Bytes(_) => payload::Read::default(),
+            Body::Reference(referred) => Arc::clone(&referred.read),
+        }
+    }
+}
+
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
@@ -215,6 +226,7 @@ impl Sender {
             Ok(found) => found,
             Err(fault) => return unsent(&fault.into()),
         };
+        referred.read.get_or_init(|| found.sha256);
         let fetched = Fetched { digest: found.sha256, took: began.elapsed().into() };
         request.sent_at = request.sent_at.plus(fetched.took);
         let seen = self.post(client, request, found.bytes.clone()).await;

@@ -11,7 +11,7 @@ mod web;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use object_store::aws::AmazonS3;
@@ -48,7 +48,12 @@ pub struct Referred {
     pub uri: String,
     /// What its bytes must be.
     pub sha256: Option<Digest>,
+    /// What they were: set before they are sent.
+    pub read: Read,
 }
+
+/// The digest of what was read, once it was: whoever reports on an attempt that was cut knows it too.
+pub type Read = Arc<OnceLock<Digest>>;
 
 /// A bucket of `payload_refs.allow` cannot be set up.
 #[derive(Debug, thiserror::Error)]

@@ -1,13 +1,16 @@
 //! The audit log in the file: entries by time, written in the commit that makes the change.
+//!
+//! It stands in two tables, each with its own bound: what was done to single deliveries, which a bulk
+//! job does a million times, and everything else. It is read as one.
 
-use redb::{ReadableTable, ReadableTableMetadata};
+use redb::{AccessGuard, ReadableTable, ReadableTableMetadata, StorageError, Table};
 
 use super::list::{ASK_EVERY, Between, PAGE_RECORDS, Page, any};
 use super::{Snapshot, StoreError, Writing, record};
 use crate::model::{Action, AuditEntry, AuditKey};
 use crate::time::Timestamp;
 
-/// Entries that are kept, however young the oldest is: a few hundred megabytes at the most.
+/// Entries that are kept of each kind, however young the oldest is: a few hundred megabytes at the most.
 pub const MAX_AUDIT_ROWS: u64 = 1_000_000;
 
 /// What a list of the log asks for; empty and None match everything.
@@ -33,14 +36,35 @@ impl AuditFilter {
     }
 }
 
+/// An entry as it stands in a table: time and number, and the rest.
+type Row<'a> = Result<(AccessGuard<'a, (u64, u64)>, AccessGuard<'a, &'static [u8]>), StorageError>;
+
+/// The rows of two tables, each the newest first, as those of one.
+fn merged<'a>(
+    one: impl Iterator<Item = Row<'a>>,
+    two: impl Iterator<Item = Row<'a>>,
+) -> impl Iterator<Item = Row<'a>> {
+    let (mut one, mut two) = (one.peekable(), two.peekable());
+    let key = |row: Option<&Row<'a>>| match row {
+        Some(Ok((key, _))) => Some(key.value()),
+        // It is told at once.
+        Some(Err(_)) => Some((u64::MAX, u64::MAX)),
+        None => None,
+    };
+    std::iter::from_fn(move || if key(one.peek()) < key(two.peek()) { two.next() } else { one.next() })
+}
+
 impl Writing<'_> {
-    /// Appends an entry; beyond `most` the oldest goes.
+    /// Appends an entry; beyond `most` of its kind the oldest goes.
     pub(crate) fn put_audit(&mut self, n: u64, it: &AuditEntry, most: u64) -> Result<(), StoreError> {
         self.wrote = true;
         let key = AuditKey { at: it.at, n };
-        self.tables.audit.insert((key.at.0, n), &*record::encode_audit(key, it))?;
-        if self.tables.audit.len()? > most {
-            drop(self.tables.audit.pop_first()?);
+        let tables = &mut self.tables;
+        let table =
+            if it.action.is_of_a_delivery() { &mut tables.audit_deliveries } else { &mut tables.audit };
+        table.insert((key.at.0, n), &*record::encode_audit(key, it))?;
+        if table.len()? > most {
+            drop(table.pop_first()?);
         }
         Ok(())
     }
@@ -51,15 +75,30 @@ impl Writing<'_> {
         until: Timestamp,
         most: usize,
     ) -> Result<Option<Timestamp>, StoreError> {
-        for _ in 0..most {
-            let first = self.tables.audit.first()?.map(|(key, _)| key.value());
-            let Some((at, n)) = first.filter(|(at, _)| *at < until.0) else {
-                return Ok(first.map(|(at, _)| Timestamp(at)));
-            };
-            self.wrote = true;
-            self.tables.audit.remove((at, n))?;
+        let (mut left, mut oldest) = (most, None);
+        for table in [&mut self.tables.audit, &mut self.tables.audit_deliveries] {
+            let before = left;
+            let rest = forget(table, until, &mut left)?;
+            self.wrote |= left < before;
+            oldest = oldest.into_iter().chain(rest).min();
         }
-        Ok(self.tables.audit.first()?.map(|(key, _)| Timestamp(key.value().0)))
+        Ok(oldest)
+    }
+}
+
+/// Removes what is older from one of the tables while any are `left` to be removed.
+fn forget(
+    table: &mut Table<'_, (u64, u64), &'static [u8]>,
+    until: Timestamp,
+    left: &mut usize,
+) -> Result<Option<Timestamp>, StoreError> {
+    loop {
+        let first = table.first()?.map(|(key, _)| key.value());
+        let Some(key) = first.filter(|(at, _)| *at < until.0 && *left > 0) else {
+            return Ok(first.map(|(at, _)| Timestamp(at)));
+        };
+        *left -= 1;
+        table.remove(key)?;
     }
 }
 
@@ -82,7 +121,9 @@ impl Snapshot {
         if begin >= end {
             return Ok(page);
         }
-        let mut rows = self.tables.audit.range(begin..end)?.rev();
+        let (others, own) =
+            (self.tables.audit.range(begin..end)?, self.tables.audit_deliveries.range(begin..end)?);
+        let mut rows = merged(others.rev(), own.rev());
         for looked_at in 1.. {
             let Some(row) = rows.next() else { break };
             let (key, value) = row?;
@@ -187,5 +228,38 @@ mod tests {
         assert_eq!(forget(41, 9), Some(Timestamp(50)));
         assert_eq!(left(&store), [50]);
         assert_eq!(forget(51, 9), None);
+    }
+
+    /// Of the third, the sixth and so on the object is a delivery.
+    fn mixed(n: u64) -> AuditEntry {
+        let plain = entry(n * 10, "a", Some("x"));
+        if n % 3 == 0 { AuditEntry { action: Action::DeliveryRetry, ..plain } } else { plain }
+    }
+
+    #[test]
+    fn what_is_done_to_deliveries_pushes_nothing_else_out() {
+        let store = store();
+        put(&store, &(1..=12).map(mixed).collect::<Vec<_>>(), 3);
+        let left = |from: Option<AuditKey>, limit| {
+            let file = store.reader().snapshot().unwrap();
+            let page = file.audit(&AuditFilter::default(), from, limit, &|| false).unwrap();
+            (times(&page), page.next)
+        };
+        // The newest three of each kind, in one order.
+        let want = [120, 110, 100, 90, 80, 60];
+        assert_eq!(left(None, 9), (want.to_vec(), None));
+        let (mut from, mut got) = (None, Vec::new());
+        for _ in 0..6 {
+            let (page, next) = left(from, 1);
+            got.extend(page);
+            from = next;
+        }
+        assert_eq!((got, from), (want.to_vec(), None));
+        let forget = |until, most| {
+            store.write(Commit::Plain, |file| file.forget_audit(Timestamp(until), most)).unwrap()
+        };
+        assert_eq!(forget(95, 1), Some(Timestamp(60)), "the other kind's is the oldest");
+        assert_eq!(forget(95, 9), Some(Timestamp(100)));
+        assert_eq!(left(None, 9), (vec![120, 110, 100], None));
     }
 }

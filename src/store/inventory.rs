@@ -43,6 +43,13 @@ impl Writing<'_> {
         Ok(found)
     }
 
+    /// The highest id of a delivery or a job: not the last that was made, where clocks differed.
+    pub(crate) fn newest_id(&self) -> Result<Option<DeliveryId>, StoreError> {
+        let delivery = self.tables.deliveries.last()?.map(|(id, _)| id.value());
+        let job = self.tables.jobs.last()?.map(|(id, _)| id.value());
+        Ok(delivery.max(job).map(DeliveryId))
+    }
+
     /// Every destination, in the order of their numbers.
     pub(crate) fn each_destination(
         &self,

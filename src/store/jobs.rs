@@ -68,14 +68,15 @@ impl Job {
         }
     }
 
-    /// True when the delivery is one of its own: it was there when the job began, has not ended
-    /// since, and matches. Ready and delayed are as of the beginning.
+    /// True when the delivery is one of its own: it was there when the job began, and matches. Ready
+    /// and delayed are as of the beginning. What has ended since is its own unless the filter asks for
+    /// what an end changes: then it did not match when the job began.
     #[must_use]
     pub fn takes(&self, view: &DeliveryView) -> bool {
         let it = &view.delivery;
         let ended_since = matches!(it.state, State::Terminal { step, .. } if step > self.step);
         self.id.is_after(it.id)
-            && !ended_since
+            && !(ended_since && self.filter.asks_for_an_end())
             && self.concerns(it.state)
             && self.filter.matches(view, self.created_at)
     }

@@ -74,6 +74,18 @@ pub struct Page<T, C> {
     pub next: Option<C>,
 }
 
+impl Filter {
+    /// True when an end can make something match that did not match before.
+    #[must_use]
+    pub(super) fn asks_for_an_end(&self) -> bool {
+        !self.states.is_empty()
+            || !self.outcomes.is_empty()
+            || !self.last_status.is_empty()
+            || !self.last_result.is_empty()
+            || self.finished != Between::default()
+    }
+}
+
 impl Shown {
     /// All of them; their places are their codes on disk.
     pub const ALL: [Shown; 4] = [Shown::Ready, Shown::Leased, Shown::Delayed, Shown::Terminal];

@@ -126,6 +126,8 @@ tables! {
     /// (time, number) → an entry of the audit log. Written in the commit that makes the change;
     /// removed by retention, or when there are more than [`super::MAX_AUDIT_ROWS`].
     audit = "audit": (u64, u64) => &'static [u8];
+    /// The same for what was done to single deliveries: however many these are, they push out no other.
+    audit_deliveries = "audit_deliveries": (u64, u64) => &'static [u8];
     /// A word of [`Meta`] → its value.
     meta = "meta": u8 => &'static [u8];
 }
@@ -137,21 +139,25 @@ impl ReadTables {
     }
 }
 
-/// A table that came after the first files of this format were written. Where it is not, it is empty:
+/// Tables that came after the first files of this format were written. One that is not there is empty:
 /// the next write makes it, and an older program that does not know it leaves it alone.
 const JOBS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("jobs");
 const AUDIT: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("audit");
+const AUDIT_DELIVERIES: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("audit_deliveries");
 
 /// Makes the tables that came later and are not there.
 pub(super) fn complete(txn: &WriteTransaction) -> Result<(), StoreError> {
     txn.open_table(JOBS)?;
     txn.open_table(AUDIT)?;
+    txn.open_table(AUDIT_DELIVERIES)?;
     Ok(())
 }
 
 /// True when [`complete`] would make nothing.
 pub(super) fn is_complete(txn: &ReadTransaction) -> Result<bool, StoreError> {
-    Ok(is_there(txn.open_table(JOBS))? && is_there(txn.open_table(AUDIT))?)
+    Ok(is_there(txn.open_table(JOBS))?
+        && is_there(txn.open_table(AUDIT))?
+        && is_there(txn.open_table(AUDIT_DELIVERIES))?)
 }
 
 fn is_there<T>(opened: Result<T, redb::TableError>) -> Result<bool, StoreError> {

@@ -374,7 +374,8 @@ impl<'txn> Writing<'txn> {
         refuse(gone, || format!("{} has no due row", DeliveryId(row.3)))
     }
 
-    fn keep_attempt(&mut self, id: DeliveryId, attempt: &Attempt) -> Result<(), StoreError> {
+    /// Stores an attempt that is not in the record; beyond [`MAX_ATTEMPT_ROWS`] the oldest goes.
+    pub(crate) fn keep_attempt(&mut self, id: DeliveryId, attempt: &Attempt) -> Result<(), StoreError> {
         self.wrote = true;
         self.tables.attempts.insert((id.0, attempt.n), &*record::encode_attempt(id, attempt))?;
         let rows = self.tables.attempts.range((id.0, 0)..=(id.0, u32::MAX))?;

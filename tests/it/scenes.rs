@@ -248,7 +248,7 @@ impl Scene {
 
     fn body(&self, dispatch: &Dispatch) -> u8 {
         match &dispatch.fresh {
-            Some(fresh) => fresh.body[0],
+            Some(fresh) => fresh.body.first().copied().unwrap_or_default(),
             None => {
                 let snapshot = self.engine().reader().snapshot().expect("readable");
                 crate::sim::oracle::loaded(snapshot.load(&dispatch.lease).expect("readable")).1[0]

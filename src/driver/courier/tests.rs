@@ -16,7 +16,8 @@ fn duty(inbox: &Arc<Inbox>, nonce: u64) -> Duty {
         due: Timestamp(900),
         fresh: false,
     };
-    Duty { inbox: Arc::clone(inbox), lease, started_at: Timestamp(1_000), host: None, done: false }
+    let (inbox, read) = (Arc::clone(inbox), Read::default());
+    Duty { inbox, lease, started_at: Timestamp(1_000), host: None, read, done: false }
 }
 
 fn reports(inbox: &Inbox) -> Vec<(u64, Outcome)> {
@@ -63,4 +64,26 @@ fn what_was_reported_is_not_reported_again() {
     duty(&inbox, 2).end(INTERRUPTED);
     drop(duty(&inbox, 3));
     assert_eq!(reports(&inbox), [(1, answered), (2, INTERRUPTED), (3, INTERRUPTED)]);
+}
+
+/// Also where its task is cut after the read: the next attempt is to send the same bytes or none.
+#[test]
+fn what_was_read_is_in_every_report() {
+    let check = |read: Option<[u8; 32]>, ends: fn(Duty)| {
+        let inbox = Arc::new(Inbox::default());
+        let duty = duty(&inbox, 1);
+        read.into_iter().for_each(|digest| duty.read.set(digest).expect("once"));
+        ends(duty);
+        let (batch, ..) = inbox.take(std::time::Duration::ZERO, Phase::Running);
+        assert_eq!(batch.reports.iter().map(|it| it.digest).collect::<Vec<_>>(), [read]);
+    };
+    let answered = |duty: Duty| {
+        let outcome = Outcome::Answered { status: 500, headers: crate::outcome::RetryHeaders::default() };
+        let seen = Seen { outcome, error: None, address: None, response_excerpt: None, fetched: None };
+        duty.report(seen, Timestamp(2_000));
+    };
+    for read in [None, Some([7; 32])] {
+        check(read, drop);
+        check(read, answered);
+    }
 }

@@ -18,7 +18,10 @@ fn payloads(allow: &[String], timeout: Millis) -> Payloads {
 }
 
 async fn read(payloads: &Payloads, uri: &str) -> Result<Bytes, Fault> {
-    payloads.read(&Referred { uri: uri.to_owned(), sha256: None }).await.map(|found| found.bytes)
+    payloads
+        .read(&Referred { uri: uri.to_owned(), sha256: None, read: Read::default() })
+        .await
+        .map(|found| found.bytes)
 }
 
 /// What it comes to, in a word.
@@ -101,7 +104,9 @@ async fn a_digest_that_is_known_must_be_that_of_the_bytes() {
     let out = folder(&root, "out");
     write(&out, "a", b"first");
     let payloads = payloads(&[format!("file://{out}/")], Millis(5_000));
-    let read = async |sha256| payloads.read(&Referred { uri: format!("file://{out}/a"), sha256 }).await;
+    let read = async |sha256| {
+        payloads.read(&Referred { uri: format!("file://{out}/a"), sha256, read: Read::default() }).await
+    };
     let first = read(None).await.unwrap().sha256;
     assert_eq!(first, digest(b"first"));
     assert_eq!(word(&read(Some(first)).await), "read");
@@ -178,7 +183,7 @@ async fn room_comes_back_and_a_wait_for_it_ends() {
     let out = folder(&root, "out");
     write(&out, "a", b"x");
     let payloads = payloads(&[format!("file://{out}/")], Millis(200));
-    let referred = Referred { uri: format!("file://{out}/a"), sha256: None };
+    let referred = Referred { uri: format!("file://{out}/a"), sha256: None, read: Read::default() };
     let all = payloads.room.available_permits();
     let held = payloads.read(&referred).await.unwrap();
     assert_eq!(payloads.room.available_permits(), all - 1, "as much as it is long");

@@ -139,6 +139,54 @@ fn a_destination_that_a_410_disables_is_noted() {
     assert_eq!(entries, [want]);
 }
 
+/// A removal with its work disables the destination: that is noted as any other, and only if it was not.
+#[test]
+fn a_removal_notes_that_it_disables() {
+    let remove = || {
+        let (name, expect) = (destination(0), Expect::Anything);
+        Command::Job(JobOrder::Remove { name, expect, by: "token:ops".into() })
+    };
+    let check = |disabled: bool, want: &[(Action, &str)]| {
+        let mut scene = Scene::new(Setting::default(), |_| None);
+        scene.deliver(0);
+        if disabled {
+            let (name, reason) = (destination(0), String::new());
+            scene.command(Command::SetState { name, verb: StateVerb::Disable, reason }).expect("it is there");
+        }
+        let entries = scene.entries(|scene| _ = scene.order("token:ops", remove()).expect("it begins"));
+        let got: Vec<_> = entries.iter().map(|(_, action, _, says)| (*action, &**says)).collect();
+        assert_eq!(got, want);
+        assert!(entries.iter().all(|(by, ..)| by == "token:ops"));
+    };
+    let disables = (Action::DestinationDisable, "was active: it is being removed");
+    check(false, &[disables, (Action::BulkStart, "cancel")]);
+    check(true, &[(Action::BulkStart, "cancel")]);
+}
+
+/// However many entries a step leaves, each has its own number.
+#[test]
+fn a_step_with_thousands_of_entries_keeps_them_all() {
+    let mut scene = Scene::new(Setting::default(), |_| None);
+    let before = scene.audit().len();
+    let verbs = [StateVerb::Pause, StateVerb::Resume];
+    for _ in 0..2 {
+        let set = |verb| Command::SetState { name: destination(0), verb, reason: String::new() };
+        let commands = verbs.iter().cycle().take(5_000).map(|verb| set(*verb).into()).collect();
+        scene.step(Batch { commands, ..Batch::default() });
+    }
+    let file = scene.engine().reader().snapshot().expect("readable");
+    let (mut from, mut all) = (None, 0);
+    loop {
+        let page = file.audit(&AuditFilter::default(), from, 1_000, &|| false).expect("readable");
+        all += page.items.len();
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert_eq!(all - before, 10_000);
+}
+
 /// What had ended, and how, is still known when a new round has begun.
 #[test]
 fn the_earlier_end_stays_in_the_log() {

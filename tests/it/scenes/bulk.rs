@@ -4,7 +4,7 @@
 use duehook::engine::command::{ClaimsOrder, StateVerb};
 use duehook::engine::jobs::{JobOrder, JobPage, MAX_RUNNING, NewJob, page_size, pause};
 use duehook::model::{BulkAction, JobId, JobState};
-use duehook::store::{Filter, Job, MAX_ENDED_JOBS, Shown, check};
+use duehook::store::{Between, Filter, Job, MAX_ENDED_JOBS, Shown, check};
 
 use super::*;
 
@@ -60,12 +60,12 @@ fn turn(scene: &mut Scene, page: JobPage) -> Job {
 fn finish(scene: &mut Scene, id: JobId) -> Job {
     loop {
         let page = found(scene, id);
-        let (begun, ids) = (scene.mono, page.ids.len());
+        let (begun, ids, before) = (scene.mono, page.ids.len(), job(scene, id).matched);
         let job = turn(scene, page);
         if job.state != JobState::Running {
             return job;
         }
-        scene.run_to(begun + pause(&job, ids).0);
+        scene.run_to(begun + pause(&job, ids, before).0);
     }
 }
 
@@ -114,6 +114,25 @@ fn a_crash_between_pages_misses_nothing_and_repeats_nothing() {
     }
     assert!(others.into_iter().all(|id| scene.record(id).revision == 0));
     whole(&scene);
+}
+
+/// Ids that were made by a clock an hour fast are those of deliveries like any other.
+#[test]
+fn a_job_is_after_what_a_fast_clock_made() {
+    let mut scene = Scene::new(Setting::default(), |_| None);
+    scene.wall_ahead = HOUR;
+    let old = delayed(&mut scene, 0, 3);
+    scene.wall_ahead = 0;
+    scene.run_to(SECOND);
+    scene.command(pause_of(0)).expect("it is there");
+    scene.restart(SECOND);
+    let new = delayed(&mut scene, 0, 1)[0];
+    assert!(old.iter().all(|id| *id < new));
+    let id = begin(&mut scene, BulkAction::Cancel, at(0));
+    let job = finish(&mut scene, id);
+    assert_eq!(counts(&job), (4, 4, 0));
+    let later = delayed(&mut scene, 0, 1)[0];
+    assert!(id.is_after(new) && !id.is_after(later));
 }
 
 fn pause_of(place: u32) -> Command {
@@ -166,6 +185,36 @@ fn a_job_takes_what_matched_when_it_began() {
     assert!(old.iter().all(|id| scene.times(*id).len() == 2));
     assert!(new.len() >= 6 && new.iter().all(|id| scene.times(*id).len() == 1));
     assert_eq!((scene.ending(waits), scene.times(waits).len()), (Some(Ending::Rejected), 1));
+}
+
+/// What ends between two pages is still the job's, unless it matches by its end alone.
+#[test]
+fn what_ends_before_its_turn_is_erased_all_the_same() {
+    let check = |filter: Filter, want: (u64, u64, u64), erased: [bool; 3]| {
+        let mut scene = Scene::new(Setting::default(), |_| None);
+        let ids = delayed(&mut scene, 0, 3);
+        scene.command(Command::Cancel { id: ids[0] }).expect("it waits");
+        let id = try_begin(&mut scene, BulkAction::Erase, filter.clone(), Some(1)).expect("it begins");
+        scene.command(Command::Cancel { id: ids[1] }).expect("it waits");
+        let page = found(&scene, id);
+        turn(&mut scene, page);
+        // This one ends between two pages, after the last look.
+        scene.command(Command::Cancel { id: ids[2] }).expect("it waits");
+        assert_eq!(counts(&finish(&mut scene, id)), want, "{filter:?}");
+        let gone = [0, 1, 2].map(|n| scene.record(ids[n]).is_erased());
+        assert_eq!(gone, erased, "{filter:?}");
+        whole(&scene);
+    };
+    let finished = Between { after: Some(Timestamp(1)), before: None };
+    let once = |change: fn(&mut Filter)| {
+        let mut filter = at(0);
+        change(&mut filter);
+        filter
+    };
+    check(at(0), (3, 3, 0), [true; 3]);
+    check(once(|it| it.states = vec![Shown::Terminal]), (1, 1, 0), [true, false, false]);
+    check(once(|it| it.outcomes = vec![Ending::Cancelled]), (1, 1, 0), [true, false, false]);
+    check(Filter { finished, ..at(0) }, (1, 1, 0), [true, false, false]);
 }
 
 #[test]
@@ -224,7 +273,7 @@ fn a_paced_job_keeps_to_its_rate_over_a_restart() {
         if job.state != JobState::Running {
             break;
         }
-        scene.run_to(begun + pause(&job, ids).0);
+        scene.run_to(begun + pause(&job, ids, 0).0);
         if changed.len() == 7 {
             scene.restart(0);
         }
@@ -360,4 +409,24 @@ fn a_destination_is_removed_with_its_work() {
     };
     check(false, Ending::Delivered);
     check(true, Ending::Cancelled);
+}
+
+/// Producers are told 202 again: what they bring is not the job's.
+#[test]
+fn enabling_a_destination_stops_its_removal() {
+    let mut scene = Scene::new(Setting::default(), |_| None);
+    delayed(&mut scene, 0, 300);
+    let name = destination(0);
+    let remove = JobOrder::Remove { name: name.clone(), expect: Expect::Anything, by: "operator".into() };
+    let id = order(&mut scene, remove).expect("it begins").id;
+    let page = found(&scene, id);
+    turn(&mut scene, page);
+    let enable = Command::SetState { name, verb: StateVerb::Enable, reason: String::new() };
+    scene.command(enable).expect("it is there");
+    let new = delayed(&mut scene, 0, 3);
+    let stopped = finish(&mut scene, id);
+    assert_eq!((stopped.state, counts(&stopped)), (JobState::Stopped, (256, 256, 0)));
+    assert!(new.iter().all(|id| scene.ending(*id).is_none()));
+    assert!(scene.post(0, |_| {}).is_ok(), "it is still there");
+    whole(&scene);
 }

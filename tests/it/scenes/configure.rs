@@ -105,6 +105,22 @@ fn classes_come_and_go_and_the_ninth_name_is_refused() {
     scene.sound();
 }
 
+/// The key decides first: what was taken under it stays taken, whatever its class has become.
+#[test]
+fn a_repeat_of_a_class_that_is_gone_is_a_duplicate() {
+    let mut scene = Scene::new(Setting::default(), forever);
+    let extra = || ClassSettings::of(name("extra"));
+    let post = |scene: &mut Scene, k: &str| {
+        let posted = scene.post(0, |new| (new.class, new.key) = (Some(name("extra")), Some(key(k))));
+        posted.map(|it| it.duplicate)
+    };
+    scene.reload(|limits| limits.classes.push(extra())).expect("four in all");
+    assert_eq!(post(&mut scene, "k"), Ok(false));
+    scene.reload(|_| {}).expect("the first three");
+    assert_eq!(post(&mut scene, "k"), Ok(true));
+    assert_eq!(post(&mut scene, "other"), Err(Rejected::ClassUnknown));
+}
+
 /// Bodies that were kept go when they are not to be kept any longer, and the other way round.
 #[test]
 fn retention_takes_effect_for_what_has_ended_before() {

@@ -69,6 +69,47 @@ fn c068_gone_disables_and_keeps_what_waits() {
     assert_eq!(scene.sent.len(), 11);
 }
 
+/// An answer to a request that went out before the URL was changed, or before an operator enabled the
+/// destination, ends its own delivery and does nothing to the destination. Any other does.
+#[test]
+fn what_was_answered_before_it_was_moved_or_enabled_is_not_its_word() {
+    let moved = |concurrency| {
+        let mut settings = settings(concurrency, Millis(15_000));
+        settings.url = "https://elsewhere.example/hook".parse().expect("a URL");
+        put(settings)
+    };
+    fn put(settings: Destination) -> Command {
+        let (settings, expect) = (Box::new(settings), Expect::Anything);
+        Command::PutDestination { name: destination(0), settings, keep_secrets: true, expect }
+    }
+    let state = |verb| Command::SetState { name: destination(0), verb, reason: String::new() };
+    let check = |script: Script, orders: &[Command], learns: bool| {
+        let mut scene = Scene::new(Setting::default(), script);
+        let first = scene.deliver(0);
+        assert_eq!(scene.sent.len(), 1);
+        for order in orders {
+            scene.command(order.clone()).expect("it is there");
+        }
+        scene.run_to(SECOND);
+        let gate = scene.gate(0);
+        let told = gate.hold.is_some() || scene.post(0, |_| {}).is_err();
+        assert_eq!(told, learns, "{orders:?}");
+        // The attempt is what it was.
+        assert_eq!(scene.record(first).attempts, 1, "{orders:?}");
+        scene.run_to(2 * HOUR);
+        assert_eq!(scene.sent.len() > 1 && scene.post(0, |_| {}).is_ok(), !learns || gate.hold.is_some());
+    };
+    let gone: Script = |sent| if sent.nth == 1 { soon(410, None) } else { soon(204, None) };
+    let busy: Script = |sent| if sent.nth == 1 { soon(429, Some("60")) } else { soon(204, None) };
+    for script in [gone, busy] {
+        check(script, &[], true);
+        check(script, &[put(settings(3, Millis(15_000)))], true);
+        check(script, &[state(StateVerb::Pause), state(StateVerb::Resume)], true);
+        check(script, &[moved(8)], false);
+        check(script, &[state(StateVerb::Disable), state(StateVerb::Enable)], false);
+    }
+}
+
 /// C119: one hangs until its timeout with thousands waiting; the other is served at once.
 #[test]
 fn c119_a_slow_destination_delays_no_other() {

@@ -176,6 +176,41 @@ fn c137_a_late_report_changes_nothing() {
     }
 }
 
+/// What comes late changes nothing and is seen: in the attempts of what has not ended, and in the digest
+/// of what a reference led to, so that the next attempt sends the same bytes or none.
+#[test]
+fn what_is_reported_late_is_seen() {
+    let check = |outcome: Outcome, ended: bool, late: bool| {
+        let mut scene = Scene::new(Setting::default(), |_| None);
+        let reference = "file:///out/a".parse().expect("a reference");
+        let id = scene.post(0, |new| new.body = NewBody::Reference { reference, sha256: None });
+        let id = id.expect("taken").delivery.delivery.id;
+        let lease = scene.view(id).expect("it is there").lease.expect("it is out");
+        scene.run_to(26 * SECOND);
+        assert_eq!(scene.cut, 1, "its lease is over");
+        if ended {
+            scene.command(Command::Cancel { id }).expect("it waits");
+        }
+        let before = scene.record(id);
+        let dispatch = Dispatch { lease, revision: 1, fresh: None, keep_alive: true };
+        scene.report(&dispatch, outcome.clone(), 0);
+        let (_, mut report) = scene.reports.pop_first().expect("it was made");
+        report.digest = Some([7; 32]);
+        scene.step(Batch { reports: vec![report], ..Batch::default() });
+        let after = scene.record(id);
+        assert_eq!(after.payload.digest(), Some(&[7; 32]), "{outcome:?}");
+        let (was, is) = (&before.log[0], &after.log[0]);
+        assert_eq!((after.log.len(), is.late, is.n), (1, late, 1), "{outcome:?}");
+        assert_eq!(is.result, if late { outcome.result() } else { was.result });
+        assert_eq!(is.next_attempt_at, was.next_attempt_at);
+        assert_eq!((after.state, after.attempts, after.failures), (before.state, 1, before.failures));
+    };
+    check(answered(503, None), false, true);
+    check(answered(503, None), true, false);
+    check(answered(200, None), true, false);
+    check(Outcome::MaybeSent(MaybeSent::Interrupted), false, false);
+}
+
 /// C143: what was cancelled stays so, whatever a restart finds.
 #[test]
 fn c143_a_restart_brings_nothing_back() {
