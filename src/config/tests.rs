@@ -209,7 +209,7 @@ fn variables_that_are_refused() {
     check("DUEHOOK_RESERVE__FIRST_ATTEMPTS", "NaN", &["reserve.first_attempts", "from 0.0 to 0.9"]);
     check("DUEHOOK_TENANT__ACME__MAX_WAITING", "-1", &["tenant.acme.max_waiting", "whole number"]);
     check("DUEHOOK_TENANT__ACME__QUOTA_PER_SECOND", "0.5", &["tenant.acme.quota_per_second"]);
-    check("DUEHOOK_RETENTION__AUDIT", "1h", &["retention.audit", "from \"1day\""]);
+    check("DUEHOOK_RETENTION__AUDIT", "1h", &["retention.audit", "from \"1d\""]);
     check("DUEHOOK_CONFIG", "/nowhere/at.all", &["cannot read the config file /nowhere/at.all"]);
 }
 
@@ -290,13 +290,13 @@ fn texts_that_are_refused() {
     check("[policy.default]\nschedule = []", &["policy.default.schedule", "at least one"]);
     check("[policy.default]\nschedule = ['8d']", &["policy.default.schedule"]);
     check("[policy.default]\nschedule = ['0s']", &["policy.default.schedule"]);
-    check("[policy.default]\nmax_delay = '8d'", &["policy.default.max_delay", "7days"]);
+    check("[policy.default]\nmax_delay = '8d'", &["policy.default.max_delay", "7d"]);
     check("[policy.x]\nmin_delay = '2h'\nmax_delay = '1h'", &["policy.x.min_delay", "line 2", "max_delay"]);
     check("[policy.default]\njitter = 'some'", &["\"half\""]);
     check("[policy.default]\nmax_age = '31d'", &["policy.default.max_age"]);
     check("[policy.default]\nretry_statuses = [500]", &["retry_statuses"]);
     check("[policy.default]\nretry_statuses = [429]", &["429"]);
-    check("[retention]\nterminal = '23h'", &["retention.terminal", "\"1day\""]);
+    check("[retention]\nterminal = '23h'", &["retention.terminal", "\"1d\""]);
     check("[retention]\nmax_terminal = 0", &["retention.max_terminal"]);
 }
 
@@ -309,7 +309,7 @@ fn shares_that_are_refused() {
     check("[class.bulk]\nweight = 0", &["class.bulk.weight", "line 2", "from 1 to 1000"]);
     check("[class.bulk]\nweight = 1001", &["class.bulk.weight"]);
     check("[class.bulk]\nweight = 1.0", &["class.bulk.weight"]);
-    check("[class.bulk]\nwindow = '99ms'", &["class.bulk.window", "\"100ms\"", "\"7days\""]);
+    check("[class.bulk]\nwindow = '99ms'", &["class.bulk.window", "\"100ms\"", "\"7d\""]);
     check("[class.bulk]\nwindow = '8d'", &["class.bulk.window"]);
     check("[class.bulk]\nwindow = 5", &["class.bulk.window", "a duration"]);
     let six: String = (0..6).map(|n| format!("[class.c{n}]\n")).collect();
