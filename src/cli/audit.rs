@@ -1,17 +1,20 @@
 //! `audit`: who changed what.
 
-use comfy_table::Table;
 use reqwest::Method;
 use serde::Deserialize;
 
 use super::args::settings::Audit;
 use super::client::Client;
 use super::fault::Fault;
-use super::output::{Output, printed, table, write};
+use super::list::{Column, List, column, named};
+use super::output::{Output, write};
 use super::wire::RawPage;
 
 /// The most that a page may have (API.md).
 const PAGE: u64 = 1000;
+/// What a list of entries shows.
+pub(super) const COLUMNS: [Column; 5] =
+    [column("when", 0), named("by", 3), column("action", 0), named("object", 1), named("detail", 2)];
 
 /// An entry, as far as it is shown.
 #[derive(Debug, Deserialize)]
@@ -27,7 +30,7 @@ struct Entry {
 pub(super) async fn list(client: &Client, output: &Output, asked: &Audit) -> Result<(), Fault> {
     let mut left = if asked.all { u64::MAX } else { asked.limit };
     let mut cursor = None;
-    let mut shown = table(&["when", "by", "action", "object", "detail"]);
+    let mut shown = List::of(&COLUMNS);
     while left > 0 {
         let mut query = query(asked);
         query.push(("limit", left.min(PAGE).to_string()));
@@ -50,12 +53,12 @@ pub(super) async fn list(client: &Client, output: &Output, asked: &Audit) -> Res
     finish(output, &shown, cursor.is_some())
 }
 
-fn finish(output: &Output, shown: &Table, more: bool) -> Result<(), Fault> {
+fn finish(output: &Output, shown: &List, more: bool) -> Result<(), Fault> {
     match (output.json, shown.is_empty()) {
         (true, _) => Ok(()),
         (false, true) => write("no entries"),
         (false, false) => {
-            write(&printed(shown))?;
+            write(&shown.printed())?;
             if more { write("there are more: --limit N or --all") } else { Ok(()) }
         }
     }

@@ -3,18 +3,30 @@
 //! A job is asked for with the number of deliveries that was confirmed: if others match by then, it
 //! does not begin.
 
-use comfy_table::Cell;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use super::args::bulk::{BulkCommand, Start, Verb};
 use super::client::Client;
 use super::fault::Fault;
-use super::output::{Output, printed, sheet, table, word, write};
+use super::list::{Cell, Column, List, column, named, word};
+use super::output::{Output, sheet, write};
 use super::wire::{Counted, Job, RawPage};
 
 /// The most that a page may have (API.md); there are fewer jobs.
 const PAGE: &str = "1000";
+/// What a list of jobs shows.
+pub(super) const COLUMNS: [Column; 9] = [
+    column("id", 0),
+    column("action", 0),
+    column("state", 0),
+    named("filter", 1),
+    column("matched", 3),
+    column("changed", 2),
+    column("skipped", 5),
+    column("begun", 4),
+    named("by", 6),
+];
 
 /// Does what was asked.
 pub(super) async fn run(client: &Client, output: &Output, command: BulkCommand) -> Result<(), Fault> {
@@ -136,12 +148,11 @@ async fn ls(client: &Client, output: &Output) -> Result<(), Fault> {
     if output.json {
         return page.data.iter().try_for_each(|item| write(item.get()));
     }
-    let mut shown =
-        table(&["id", "action", "state", "filter", "matched", "changed", "skipped", "begun", "by"]);
+    let mut shown = List::of(&COLUMNS);
     for item in &page.data {
         shown.add_row(row(output, &client.read(item.get())?));
     }
-    if shown.is_empty() { write("no jobs") } else { write(&printed(&shown)) }
+    if shown.is_empty() { write("no jobs") } else { write(&shown.printed()) }
 }
 
 fn row(output: &Output, job: &Job) -> Vec<Cell> {

@@ -1,6 +1,5 @@
 //! Commands about destinations.
 
-use comfy_table::Cell;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
@@ -9,13 +8,26 @@ use super::bulk;
 use super::client::{Answer, Client};
 use super::fault::Fault;
 use super::keys;
+use super::list::{Cell, Column, List, column, named, word};
 use super::near::suggest;
-use super::output::{Output, length, printed, sheet, table, word, write};
+use super::output::{Output, length, sheet, write};
 use super::wire::{Destination, Observed, Rate, RawPage, Recovery};
 use crate::time::{Millis, Timestamp};
 
 /// The most that a page may have (API.md).
 const PAGE: &str = "1000";
+/// What a list of destinations shows.
+pub(super) const COLUMNS: [Column; 9] = [
+    named("id", 0),
+    named("tenant", 4),
+    column("state", 0),
+    named("url", 1),
+    column("in flight", 3),
+    column("waiting", 1),
+    column("held", 2),
+    column("failures", 5),
+    column("last success", 6),
+];
 
 /// Does what was asked; a name that does not exist is answered with the ones that are near.
 pub(super) async fn run(client: &Client, output: &Output, command: DestCommand) -> Result<(), Fault> {
@@ -70,8 +82,7 @@ async fn ls(
     let mut query = vec![("limit", PAGE.to_owned())];
     query.extend(tenant.map(|tenant| ("tenant", tenant)));
     query.extend(state.map(|state| ("state", state)));
-    let mut shown =
-        table(&["id", "tenant", "state", "url", "in flight", "waiting", "held", "failures", "last success"]);
+    let mut shown = List::of(&COLUMNS);
     let mut cursor = None;
     loop {
         let page = page(client, &query, cursor).await?;
@@ -90,7 +101,7 @@ async fn ls(
     match (output.json, shown.is_empty()) {
         (true, _) => Ok(()),
         (false, true) => write("no destinations"),
-        (false, false) => write(&printed(&shown)),
+        (false, false) => write(&shown.printed()),
     }
 }
 

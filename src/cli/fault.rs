@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use serde::Deserialize;
 
+use super::output::for_stderr;
 use crate::config::ConfigError;
 use crate::store::OpenError;
 
@@ -83,7 +84,8 @@ impl Fault {
     /// Writes it to standard error: a sentence for people, a problem object for programs.
     pub(super) fn tell(&self, json: bool) {
         use std::io::Write as _;
-        let text = if json { self.as_problem() } else { format!("duehook: {}", self.sentence()) };
+        let text =
+            if json { self.as_problem() } else { for_stderr(&format!("duehook: {}", self.sentence())) };
         // Nobody is left to tell when standard error is closed.
         let _closed = writeln!(anstream::stderr(), "{text}");
     }

@@ -19,7 +19,7 @@ use serde_json::json;
 use super::args::files;
 use super::client::Client;
 use super::fault::Fault;
-use super::output::{Output, write};
+use super::output::{Output, say, write};
 use super::wire::{Claims, Counts, Import};
 use crate::time::Millis;
 
@@ -46,7 +46,7 @@ pub(super) async fn drain(client: &Client, output: &Output, wait: Option<Duratio
             .to_owned(),
         some => format!("{some} requests are still in flight: run duehook drain again to wait for them"),
     };
-    write(&format!(
+    say(&format!(
         "claims {claims}, fence {fence}: nothing is sent and new deliveries get 503 draining\n{next}\n\
          to go on here instead: duehook claims start --fence {fence}"
     ))
@@ -123,7 +123,7 @@ pub(super) async fn import(client: &Client, output: &Output, asked: &files::Impo
     if output.json {
         write(&text)?
     } else {
-        write(&shown(&told))?
+        say(&shown(&told))?
     }
     match told.rejected.len() as u64 + told.more_rejected {
         0 => Ok(()),

@@ -17,6 +17,7 @@ mod fault;
 mod files;
 mod hand_over;
 mod keys;
+mod list;
 mod listeners;
 mod log_switch;
 mod near;

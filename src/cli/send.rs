@@ -8,7 +8,7 @@ use super::args::Send;
 use super::client::Client;
 use super::fault::Fault;
 use super::near::suggest;
-use super::output::{Output, write};
+use super::output::{Output, say, write};
 use super::wire::Delivery;
 use crate::model::MAX_PAYLOAD_LIMIT;
 use crate::time::Millis;
@@ -28,7 +28,7 @@ pub(super) async fn send(client: &Client, output: &Output, send: Send) -> Result
         return write(&answer.text);
     }
     let delivery: Delivery = client.read(&answer.text)?;
-    write(&in_words(&delivery))
+    say(&in_words(&delivery))
 }
 
 fn in_words(delivery: &Delivery) -> String {
