@@ -188,6 +188,8 @@ fn variables_stand_for_every_type() {
     check("DUEHOOK_TENANT__ACME__WEIGHT", "2", |s| {
         s.tenant_weights.named.insert("acme".parse().unwrap(), 2);
     });
+    check("DUEHOOK_HOST_ID", "box-1", |s| s.host_id = "box-1".into());
+    check("DUEHOOK_SHUTDOWN_TIMEOUT", "5s", |s| s.shutdown_timeout = Millis::seconds(5));
     check("DUEHOOK_ADMIN", "http://127.0.0.1:1", |_| {});
     check("DUEHOOK_TOKEN_FILE", "t", |_| {});
 }
@@ -197,8 +199,15 @@ fn variables_that_are_refused() {
     let check =
         |name: &str, value: &str, parts: &[&str]| refused(load_with(None, &[(name, value)]), parts, name);
     check("DUEHOOK_SLOTS", "5", &["DUEHOOK_SLOTS", "environment", "DUEHOOK_<TABLE>__<KEY>"]);
-    check("DUEHOOK_HOST_ID", "5", &["DUEHOOK_HOST_ID"]);
-    check("DUEHOOK_", "5", &["unknown key DUEHOOK_"]);
+    check("DUEHOOK_REGOIN", "eu", &["unknown variable DUEHOOK_REGOIN", "did you mean DUEHOOK_REGION?"]);
+    check(
+        "DUEHOOK_SNED__SLOTS",
+        "5",
+        &["unknown table [sned] (environment, DUEHOOK_SNED__SLOTS)", "[send]?"],
+    );
+    check("DUEHOOK_SHUTDOWN_TIMEOUT", "2h", &["shutdown_timeout", "DUEHOOK_SHUTDOWN_TIMEOUT"]);
+    check("DUEHOOK_SEND__PORTS", "443;80", &["send.ports", "values with commas between them"]);
+    check("DUEHOOK_", "5", &["unknown variable DUEHOOK_"]);
     check("DUEHOOK_SEND__", "5", &["DUEHOOK_SEND__"]);
     check("DUEHOOK_SEND__SLOT", "5", &["unknown key send.slot", "[send]", "slots"]);
     check("DUEHOOK_SEND__SLOTS", "many", &["send.slots", "DUEHOOK_SEND__SLOTS", "whole number"]);
@@ -221,8 +230,14 @@ fn listeners_that_are_refused() {
         &["ingest.listen", "line 2", "loopback", "tls_cert", "plaintext"],
     );
     check("[admin]\nlisten = '192.168.1.5:8461'\nauth = 'none'", &["admin.auth", "line 3", "\"token\""]);
-    check("[admin]\nlisten = '10.0.0.1:1'\nplaintext = true", &["admin.auth", "[[token]]"]);
-    check("[admin]\nauth = 'token'", &["admin.auth", "[[token]]"]);
+    check(
+        "[admin]\nlisten = '10.0.0.1:1'\nplaintext = true",
+        &["admin.auth (config file, line 2): must be \"token\"", "[[token]]"],
+    );
+    check(
+        "[admin]\nauth = 'token'",
+        &["admin.auth (config file, line 2): must be \"none\", or", "[[token]]"],
+    );
     check("[admin]\nauth = 'basic'", &["admin.auth", "\"none\", \"token\""]);
     check("[admin]\ntls_cert = 'a.pem'", &["admin.tls_cert", "admin.tls_key"]);
     check("[admin]\nlisten = 'unix:relative'", &["admin.listen", "absolute path"]);
@@ -235,7 +250,18 @@ fn texts_that_are_refused() {
     let check = |text: &str, parts: &[&str]| refused(parse(text), parts, text);
     check("x", &["line 1"]);
     check("region = 'a'\nregion = 'b'", &["line 2"]);
-    check("\nregions = 'eu'", &["unknown key regions", "line 2", "the top level", "region"]);
+    check("\nregions = 'eu'", &["unknown key regions", "line 2", "the top level", "did you mean region?"]);
+    check(
+        "regoin = 'eu'",
+        &["unknown key regoin (config file, line 1): did you mean region? The top level has:"],
+    );
+    check(
+        "[sned]\nslots = 1",
+        &["unknown table [sned] (config file, line 2): did you mean [send]?", "[ingest]"],
+    );
+    check("[sned]", &["unknown table [sned]", "did you mean [send]?"]);
+    check("[nothing-like-it]\nx = 1", &["unknown table [nothing-like-it]", "; the file has: [backup]"]);
+    check("[send.x]\ny = 1", &["unknown table [send.x]"]);
     check("[send]\n\nslot = 1", &["unknown key send.slot", "line 3", "[send]", "slots"]);
     check("[sent]\nslots = 1", &["sent.slots"]);
     check("[sent]", &["unknown key sent"]);
@@ -262,8 +288,16 @@ fn texts_that_are_refused() {
     check("[ingest]\nmax_deliveries = 1.5", &["ingest.max_deliveries"]);
     check("[ingest]\nmax_deliveries = 99999999999999999999", &["ingest.max_deliveries"]);
     check("[admin]\nlisten = '127.0.0.1'", &["admin.listen"]);
-    check("[admin]\nlisten = '127.0.0.1:8460'", &["listen", "another address for each"]);
+    check(
+        "[admin]\nlisten = '127.0.0.1:8460'",
+        &[
+            "admin.listen (config file, line 2)",
+            "another address for each",
+            "ingest.listen is 127.0.0.1:8460",
+        ],
+    );
     check("[metrics]\nlisten = '127.0.0.1:8461'", &["another address for each"]);
+    check("[ingest]\nlisten = '127.0.0.1:8461'", &["ingest.listen (config file, line 2)", "admin.listen is"]);
     check("[metrics]\ndestinations = 101", &["metrics.destinations", "100"]);
     check("[admin]\nallowed_hosts = ['a b']", &["admin.allowed_hosts", "a host name"]);
     check("[admin]\nallowed_hosts = 'a'", &["a list"]);
