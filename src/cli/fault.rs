@@ -30,6 +30,8 @@ pub(super) enum Fault {
     Local(String),
     Usage(String),
     Config(ConfigError),
+    /// What the settings name cannot be used.
+    Setup(String),
     /// A file that cannot be used, or that is not there.
     File(OpenError),
 }
@@ -74,7 +76,7 @@ impl Fault {
                 4
             }
             Fault::Unconfirmed(_) => 4,
-            Fault::Config(_) => BAD_CONFIG,
+            Fault::Config(_) | Fault::Setup(_) => BAD_CONFIG,
             Fault::File(OpenError::Io { error, .. }) if error.kind() == ErrorKind::NotFound => 3,
             Fault::File(error) => error.exit_code(),
             Fault::Problem(_) | Fault::Unreachable { .. } | Fault::NotDuehook { .. } | Fault::Local(_) => 1,
@@ -106,7 +108,9 @@ impl Fault {
                      serve prints where its admin listener is"
                 )
             }
-            Fault::Unconfirmed(what) | Fault::Local(what) | Fault::Usage(what) => what.clone(),
+            Fault::Unconfirmed(what) | Fault::Local(what) | Fault::Usage(what) | Fault::Setup(what) => {
+                what.clone()
+            }
             Fault::Config(error) => error.to_string(),
             Fault::File(error) => error.to_string(),
         }
@@ -120,7 +124,7 @@ impl Fault {
             Fault::Unconfirmed(_) => "not_confirmed",
             Fault::Local(_) => "local",
             Fault::Usage(_) => "usage",
-            Fault::Config(_) => "config",
+            Fault::Config(_) | Fault::Setup(_) => "config",
             Fault::File(OpenError::InUse { .. }) => "in_use",
             Fault::File(_) => "file",
         };

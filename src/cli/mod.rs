@@ -86,7 +86,7 @@ fn carry_out(global: &Global, command: Command) -> Result<ExitCode, Fault> {
             Ok(serve::run(sources, loaded))
         }
         Command::CheckConfig(files) => {
-            check_config(&output, &settings(files, environment)?).map(|()| ExitCode::SUCCESS)
+            in_runtime(check_config(&output, settings(files, environment)?))?.map(|()| ExitCode::SUCCESS)
         }
         Command::Token(token) => token::run(&output, &token.command).map(|()| ExitCode::SUCCESS),
         Command::Simulate(asked) => {
@@ -149,7 +149,14 @@ fn sources(files: Files, environment: Environment) -> Sources {
     Sources { region, data, config, environment }
 }
 
-fn check_config(output: &Output, settings: &Settings) -> Result<(), Fault> {
+/// Reads what the settings name as `serve` would; all of it that cannot be used is told.
+async fn check_config(output: &Output, settings: Settings) -> Result<(), Fault> {
+    let settings = &settings;
+    let doors = listeners::doors(settings).err().map(|error| error.to_string());
+    let faults: Vec<String> = doors.into_iter().chain(outward::sender(settings).err()).collect();
+    if !faults.is_empty() {
+        return Err(Fault::Setup(faults.join("\n")));
+    }
     let Settings { region, data, ingest, admin, .. } = settings;
     output.either(
         || serde_json::json!({"valid": true, "region": region.as_str(), "data": data}).to_string(),

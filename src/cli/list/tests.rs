@@ -157,9 +157,9 @@ fn what_is_left_out_and_what_is_cut() {
     dlv_22  b                      7   -
     ");
     insta::assert_snapshot!(list.fitted(36), @"
-    ID      NAME                AGE
-    dlv_1   a-name-of-some-le…  5 m ago
-    dlv_22  b                   -
+    ID      NAME                 AGE
+    dlv_1   a-name-of-some-len…  5 m ago
+    dlv_22  b                    -
     ");
     insta::assert_snapshot!(list.fitted(17), @"
     ID      NAME
