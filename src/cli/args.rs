@@ -37,7 +37,7 @@ pub(super) struct Global {
     /// A file that holds the token to ask with [default: DUEHOOK_TOKEN_FILE or none]
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Write JSON: one document, or a line for each item of a list
+    /// Write JSON: one document, or a line for each item of a list; progress as lines on standard error
     #[arg(long, global = true)]
     pub json: bool,
     /// Do not ask before work is lost

@@ -7,19 +7,16 @@ use serde_json::json;
 
 use super::fault::Fault;
 use super::output::{Output, length, sheet};
-use super::progress::{self, told};
+use super::progress;
 use crate::store::{self, OpenError, Told, Verified};
 
 /// A restart will not help: the file is damaged (`EX_CONFIG`).
 const DAMAGED: u8 = 78;
 
-/// Does what reads files in full, and shows on a terminal how far that has come.
+/// Does what reads files in full, and tells how far that has come.
 fn reading<T>(output: &Output, work: impl FnOnce(Told) -> Result<T, OpenError>) -> Result<T, Fault> {
-    let watched = progress::is_shown(output);
-    let done = work(if watched { told } else { |_| {} });
-    if watched {
-        progress::clear();
-    }
+    let done = work(progress::told(output));
+    progress::clear(output);
     done.map_err(Fault::File)
 }
 

@@ -69,8 +69,15 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Help and version are done (0), anything else is wrong usage (2): clap knows which is which.
+/// Help and version are done (0), anything else is wrong usage (2): clap knows which is which. What
+/// could not be read may have asked for JSON all the same.
 fn usage(refusal: &clap::Error) -> ExitCode {
+    if refusal.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+        let said = refusal.render().to_string();
+        let fault = Fault::Usage(said.trim_start_matches("error: ").trim_end().to_owned());
+        fault.tell(true);
+        return fault.exit_code();
+    }
     let told = refusal.print();
     let code = u8::try_from(refusal.exit_code()).unwrap_or(2);
     if told.is_err() { ExitCode::FAILURE } else { ExitCode::from(code) }

@@ -657,6 +657,8 @@ fn usage_and_servers_that_are_not_there() {
     check(&["stats", "--admin", "nonsense"], &[], 2, "not a URL");
     check(&[], &[], 2, "Usage");
     check(&["fly"], &[], 2, "fly");
+    check(&["fly", "--json"], &[], 2, "{\"code\":\"usage\",\"detail\":\"unrecognized subcommand 'fly'");
+    check(&["--json", "ls", "--limit", "0"], &[], 2, "urn:duehook:problem:usage");
     check(&["ls", "--all", "--limit", "2"], &[], 2, "cannot be used with");
     check(&["ls", "--limit", "0"], &[], 2, "--limit");
     check(&["dest", "hold", "a"], &[], 2, "--until");
