@@ -10,7 +10,8 @@ use super::args::bulk::{BulkCommand, Start, Verb};
 use super::client::Client;
 use super::fault::Fault;
 use super::list::{Cell, Column, List, column, named, word};
-use super::output::{Output, sheet, write};
+use super::near;
+use super::output::{Output, deliveries, sheet, write};
 use super::wire::{Counted, Job, RawPage};
 
 /// The most that a page may have (API.md); there are fewer jobs.
@@ -53,6 +54,7 @@ async fn start(client: &Client, output: &Output, order: &Start) -> Result<(), Fa
         let text = "say which deliveries: --destination NAME, --outcome exhausted, … (see duehook bulk start --help)";
         return Err(Fault::Usage(text.to_owned()));
     }
+    near::named(client, order.matching.destination.as_deref()).await?;
     let mut body = json!({"action": action(order.action), "filter": filter});
     if let Some(rate) = order.rate {
         body["rate_per_second"] = rate.into();
@@ -63,8 +65,10 @@ async fn start(client: &Client, output: &Output, order: &Start) -> Result<(), Fa
     if order.dry_run {
         return dry_run(client, output, body).await;
     }
-    if let Some(counted) = confirm(client, output, order, &body).await? {
-        body["expected_count"] = counted.into();
+    match confirm(client, output, order, &body).await? {
+        Some(0) => return nothing(output),
+        Some(counted) => body["expected_count"] = counted.into(),
+        None => {}
     }
     let text = client.patient().order(Method::POST, &["v1", "bulk"], &body).await?.text;
     begun(client, output, &text)
@@ -87,8 +91,11 @@ async fn confirm(
     let answer = client.patient().order(Method::POST, &["v1", "bulk"], &asked).await?;
     let counted = (answer.status == 200).then(|| client.read::<Counted>(&answer.text)).transpose()?;
     let counted = counted.map(|counted| counted.count);
-    let number = counted.map_or("very many".to_owned(), |count| count.to_string());
-    output.confirm(&format!("{verb} {number} deliveries that match now?"))?;
+    if counted == Some(0) {
+        return Ok(counted);
+    }
+    let number = counted.map_or("very many deliveries".to_owned(), deliveries);
+    output.confirm(&format!("{verb} {number} that match now?"))?;
     Ok(counted)
 }
 
@@ -99,8 +106,18 @@ async fn dry_run(client: &Client, output: &Output, mut body: Value) -> Result<()
         return begun(client, output, &answer.text);
     }
     let counted: Counted = client.read(&answer.text)?;
-    output
-        .either(|| answer.text.clone(), || format!("{} deliveries match; nothing was changed", counted.count))
+    output.either(
+        || answer.text.clone(),
+        || match counted.count {
+            1 => "1 delivery matches; nothing was changed".to_owned(),
+            count => format!("{count} deliveries match; nothing was changed"),
+        },
+    )
+}
+
+/// Nothing is asked and no job begun where nothing matches.
+fn nothing(output: &Output) -> Result<(), Fault> {
+    output.either(|| json!({"count": 0}).to_string(), || "0 deliveries match: nothing was begun".to_owned())
 }
 
 fn action(verb: Verb) -> &'static str {

@@ -8,6 +8,7 @@ use super::args::List;
 use super::client::Client;
 use super::fault::Fault;
 use super::list::{Cell, Column, List as Table, column, named, word};
+use super::near;
 use super::output::{Output, say, sheet, write};
 use super::wire::{Attempt, Delivery, Explanation, Last, Page, RawPage};
 
@@ -57,6 +58,9 @@ pub(super) async fn ls(client: &Client, output: &Output, list: Box<List>) -> Res
         if cursor.is_none() {
             break;
         }
+    }
+    if left == most {
+        near::named(client, list.matching.destination.as_deref()).await?;
     }
     finish(output, &shown, cursor.is_some())
 }
