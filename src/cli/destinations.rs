@@ -1,5 +1,7 @@
 //! Commands about destinations.
 
+use std::io::Write as _;
+
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
@@ -10,7 +12,7 @@ use super::fault::Fault;
 use super::keys;
 use super::list::{Cell, Column, List, column, named, word};
 use super::near::suggest;
-use super::output::{Output, length, sheet, write};
+use super::output::{Output, for_stderr, length, sheet, write};
 use super::wire::{Destination, Observed, Rate, RawPage, Recovery};
 use crate::time::{Millis, Timestamp};
 
@@ -302,7 +304,22 @@ async fn verb(client: &Client, output: &Output, one: &Reasoned, verb: &str) -> R
         None => json!({}),
     };
     let answer = client.order(Method::POST, &["v1", "destinations", &one.name, verb], &body).await?;
-    show(client, output, &answer)
+    show(client, output, &answer)?;
+    let state = client.read::<Destination>(&answer.text)?.state.unwrap_or_default();
+    if let Some(still) = still_stopped(&one.name, verb, &state) {
+        let _closed = writeln!(anstream::stderr(), "{}", for_stderr(&still));
+    }
+    Ok(())
+}
+
+/// What it still is after a verb that ends another state, and the verb that ends this one.
+fn still_stopped(name: &str, verb: &str, state: &str) -> Option<String> {
+    let ends = match (verb, state) {
+        ("resume", "disabled") => "enable",
+        ("enable", "paused") => "resume",
+        _ => return None,
+    };
+    Some(format!("{name} is still {state}; to end that: duehook dest {ends} {name}"))
 }
 
 async fn hold(client: &Client, output: &Output, one: &Hold) -> Result<(), Fault> {
@@ -341,6 +358,18 @@ mod tests {
         let Command::Ask(Ask::Dest(dest)) = command else { panic!("{command:?}") };
         let DestCommand::Set(set) = dest.command else { panic!("not set") };
         *set
+    }
+
+    #[test]
+    fn a_verb_that_does_not_end_the_state_says_which_does() {
+        let check = |verb: &str, state: &str, want: Option<&str>| {
+            assert_eq!(still_stopped("a", verb, state).as_deref(), want, "{verb} {state}");
+        };
+        check("resume", "disabled", Some("a is still disabled; to end that: duehook dest enable a"));
+        check("enable", "paused", Some("a is still paused; to end that: duehook dest resume a"));
+        check("resume", "active", None);
+        check("pause", "paused", None);
+        check("disable", "disabled", None);
     }
 
     #[test]
