@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::fault::Fault;
-use super::output::{Output, length, sheet};
+use super::output::{Output, deliveries, length, sheet};
 use super::progress;
 use crate::store::{self, OpenError, Told, Verified};
 
@@ -16,7 +16,9 @@ const DAMAGED: u8 = 78;
 /// Does what reads files in full, and tells how far that has come.
 fn reading<T>(output: &Output, work: impl FnOnce(Told) -> Result<T, OpenError>) -> Result<T, Fault> {
     let done = work(progress::told(output));
-    progress::clear(output);
+    if progress::is_shown(output) {
+        progress::clear();
+    }
     done.map_err(Fault::File)
 }
 
@@ -98,11 +100,11 @@ fn restored(output: &Output, data: &Path, it: &Verified) -> String {
     let age = length(output.now.since(taken));
     let Verified { found, .. } = it;
     format!(
-        "restored {}: {} deliveries as of {} ({age} ago), {} of them not ended\n\
+        "restored {}: {} as of {} ({age} ago), {} of them not ended\n\
          What was sent since then is sent again under its old key, and what was accepted since is not there.\n\
          Nothing is sent until you say so: start the server, look at it, then duehook claims start",
         data.display(),
-        found.deliveries,
+        deliveries(found.deliveries),
         taken,
         found.waiting + found.leased,
     )

@@ -19,7 +19,7 @@ use serde_json::json;
 use super::args::files;
 use super::client::Client;
 use super::fault::Fault;
-use super::output::{Output, say, write};
+use super::output::{Output, counted, say, write};
 use super::progress::Transfer;
 use super::wire::{Claims, Counts, Import};
 use crate::time::Millis;
@@ -35,20 +35,28 @@ const END: &[u8] = b"{\"kind\":\"end\",";
 pub(super) async fn drain(client: &Client, output: &Output, wait: Option<Duration>) -> Result<(), Fault> {
     let order = wait.map_or(json!({}), |wait| json!({"wait_ms": Millis::from(wait).0}));
     let text = client.patient().order(Method::POST, &["v1", "drain"], &order).await?.text;
-    if output.json {
-        return write(&text);
-    }
     let Claims { claims, leases_held, fence } = client.read(&text)?;
+    let in_flight = || Fault::Local(in_flight(leases_held));
+    if output.json {
+        write(&text)?;
+        return if leases_held == 0 { Ok(()) } else { Err(in_flight()) };
+    }
     let fence = fence.map_or_else(|| "-".to_owned(), |fence| fence.to_string());
     let next = match leases_held {
-        0 => "next: duehook export --output FILE, then duehook import FILE on the server that takes over"
-            .to_owned(),
-        some => format!("{some} requests are still in flight: run duehook drain again to wait for them"),
+        0 => "next: duehook export --output FILE, then duehook import FILE on the server that takes over\n",
+        _ => "",
     };
     say(&format!(
-        "claims {claims}, fence {fence}: nothing is sent and new deliveries get 503 draining\n{next}\n\
+        "claims {claims}, fence {fence}: nothing is sent and new deliveries get 503 draining\n{next}\
          to go on here instead: duehook claims start --fence {fence}"
-    ))
+    ))?;
+    // What follows in a script is not to go on as if nothing were on its way.
+    if leases_held == 0 { Ok(()) } else { Err(in_flight()) }
+}
+
+fn in_flight(count: u64) -> String {
+    let are = counted(count, "request is", "requests are");
+    format!("drained, but {are} still in flight: run duehook drain again to wait longer")
 }
 
 /// Writes an export to a new file, or to standard output.
@@ -127,8 +135,17 @@ pub(super) async fn import(client: &Client, output: &Output, asked: &files::Impo
     }
     match told.rejected.len() as u64 + told.more_rejected {
         0 => Ok(()),
-        some => Err(Fault::Local(format!("{some} lines were rejected"))),
+        some => Err(Fault::Local(rejected(&told, some))),
     }
+}
+
+/// How many lines, and the first of them.
+fn rejected(told: &Import, count: u64) -> String {
+    let were = counted(count, "line was", "lines were");
+    let first = told.rejected.first();
+    let first = first.map(|it| format!(": line {}, {}", it.line, it.problem.sentence(None)));
+    let more = if count > 1 { ", and others after it" } else { "" };
+    first.map_or(format!("{were} rejected"), |first| format!("{were} rejected{first}{more}"))
 }
 
 /// What is sent, and how much of it there is, if that is known.

@@ -142,6 +142,16 @@ fn relative(now: Timestamp, time: Timestamp) -> String {
     }
 }
 
+/// `1 delivery`, `2 deliveries`.
+pub(super) fn deliveries(count: u64) -> String {
+    counted(count, "delivery", "deliveries")
+}
+
+/// So many of what has these names.
+pub(super) fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
 /// A length of time in its largest fitting unit, with the next smaller one while there are few of it:
 /// `90 s`, `5 m 20 s`, `12 m`, `2 d 23 h`.
 pub(super) fn length(length: Millis) -> String {

@@ -43,7 +43,7 @@ fn manner(output: &Output) -> Manner {
 pub(super) fn told(output: &Output) -> Told {
     match manner(output) {
         Manner::Nobody => |_| {},
-        Manner::Terminal => |come| show(&format!("{CLEAR}{}", reading(&come))),
+        Manner::Terminal => |come| line(&reading(&come)),
         Manner::Json => |come| {
             let (pass, bytes, of) = (pass(come.pass), come.bytes, come.of);
             event(&json!({"event": "progress", "what": pass, "bytes": bytes, "of": of}));
@@ -51,11 +51,19 @@ pub(super) fn told(output: &Output) -> Told {
     }
 }
 
+/// True where somebody looks at a terminal.
+pub(super) fn is_shown(output: &Output) -> bool {
+    manner(output) == Manner::Terminal
+}
+
+/// Shows these words in place of what stands there.
+pub(super) fn line(words: &str) {
+    show(&format!("{CLEAR}{words}"));
+}
+
 /// Leaves nothing of the line.
-pub(super) fn clear(output: &Output) {
-    if manner(output) == Manner::Terminal {
-        show(CLEAR);
-    }
+pub(super) fn clear() {
+    show(CLEAR);
 }
 
 fn pass(pass: Pass) -> &'static str {
@@ -88,7 +96,9 @@ pub(super) async fn watched<T>(output: &Output, path: &Path, work: impl Future<O
     loop {
         tokio::select! {
             done = &mut work => {
-                clear(output);
+                if manner == Manner::Terminal {
+                    clear();
+                }
                 return done;
             }
             _ = clock.tick() => tell_copied(manner, length(&part), began.elapsed()),
@@ -99,7 +109,7 @@ pub(super) async fn watched<T>(output: &Output, path: &Path, work: impl Future<O
 fn tell_copied(manner: Manner, bytes: Option<u64>, passed: Duration) {
     match manner {
         Manner::Nobody => {}
-        Manner::Terminal => show(&format!("{CLEAR}{}", words(bytes, passed))),
+        Manner::Terminal => line(&words(bytes, passed)),
         Manner::Json => {
             let seconds = passed.as_secs_f64();
             event(&json!({"event": "progress", "what": "copying", "bytes": bytes, "seconds": seconds}));
@@ -151,7 +161,7 @@ impl Transfer {
         self.told = self.bytes;
         match self.manner {
             Manner::Nobody => {}
-            Manner::Terminal => show(&format!("{CLEAR}{}", self.in_words())),
+            Manner::Terminal => line(&self.in_words()),
             Manner::Json => {
                 let Transfer { what, bytes, of, .. } = self;
                 event(&json!({"event": "progress", "what": what, "bytes": bytes, "of": of}));
@@ -173,7 +183,7 @@ impl Transfer {
     /// The line goes: the answer says the rest.
     pub(super) fn end(&mut self) {
         if self.manner == Manner::Terminal && std::mem::take(&mut self.told) > 0 {
-            show(CLEAR);
+            clear();
         }
     }
 }

@@ -212,6 +212,9 @@ impl Layers {
         let mut keys: Vec<&str> = beside.filter_map(|asked| asked.last()).map(String::as_str).collect();
         keys.dedup();
         let (kind, name, known) = match above {
+            [table] if keys.is_empty() && NAMED.contains(&table.as_str()) => {
+                ("key", key.join("."), format!("; [{table}] has: tables [{table}.<name>]"))
+            }
             // A table that is not there at all, or stands where a key should.
             [table, ..] if keys.is_empty() => {
                 ("table", format!("[{}]", above.join(".")), known("the file", table, &TABLES, "[", "]"))

@@ -250,7 +250,7 @@ fn texts_that_are_refused() {
     let check = |text: &str, parts: &[&str]| refused(parse(text), parts, text);
     check("x", &["line 1"]);
     check("region = 'a'\nregion = 'b'", &["line 2"]);
-    check("\nregions = 'eu'", &["unknown key regions", "line 2", "the top level", "did you mean region?"]);
+    check("\nregions = 'eu'", &["unknown key regions", "line 2", "top level", "did you mean region?"]);
     check(
         "regoin = 'eu'",
         &["unknown key regoin (config file, line 1): did you mean region? The top level has:"],
@@ -337,7 +337,7 @@ fn texts_that_are_refused() {
 #[test]
 fn shares_that_are_refused() {
     let check = |text: &str, parts: &[&str]| refused(parse(text), parts, text);
-    check("[class]\nweight = 1", &["unknown key class.weight"]);
+    check("[class]\nweight = 1", &["unknown key class.weight", "[class] has: tables [class.<name>]"]);
     check("[class.bulk]\nwait = 1", &["unknown key class.bulk.wait", "[class.bulk]", "weight, window"]);
     check("[class.'a b']", &["class.a b", "line 1", "1 to 64 letters"]);
     check("[class.bulk]\nweight = 0", &["class.bulk.weight", "line 2", "from 1 to 1000"]);

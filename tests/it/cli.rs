@@ -243,6 +243,56 @@ fn lists_go_on_over_pages_that_are_short_or_empty() {
     });
 }
 
+/// A name that nothing has matches nothing: that is said, with the names that are near.
+#[test]
+fn a_filter_names_a_destination_that_is_there() {
+    const NONE: &str = r#"{"data":[],"next_cursor":null}"#;
+    const NAMES: &str = r#"{"data":[{"id":"demo"},{"id":"billing"}],"next_cursor":null}"#;
+    check(&Case {
+        arguments: &["ls", "--destination", "dmo"],
+        answers: &[(200, NONE), (404, UNKNOWN), (200, NAMES)],
+        code: 3,
+        stdout: &[],
+        stderr: &["did you mean demo?"],
+        asked: &[
+            "GET /v1/deliveries?destination=dmo&limit=50",
+            "GET /v1/destinations/dmo",
+            "GET /v1/destinations?limit=1000",
+        ],
+    });
+    check(&Case {
+        arguments: &["ls", "--destination", "shop-eu"],
+        answers: &[(200, NONE), (200, DESTINATION)],
+        code: 0,
+        stdout: &["no deliveries"],
+        stderr: &[],
+        asked: &["GET /v1/deliveries?destination=shop-eu&limit=50", "GET /v1/destinations/shop-eu"],
+    });
+    check(&Case {
+        arguments: &["bulk", "start", "retry", "--destination", "dmo", "--yes"],
+        answers: &[(404, UNKNOWN), (200, NAMES)],
+        code: 3,
+        stdout: &[],
+        stderr: &["did you mean demo?"],
+        asked: &["GET /v1/destinations/dmo", "GET /v1/destinations?limit=1000"],
+    });
+}
+
+/// `drain && export` goes on only when nothing is on its way any more.
+#[test]
+fn a_drain_that_is_not_over_has_failed() {
+    const HELD: &str = r#"{"claims":"drained","leases_held":2,"fence":3}"#;
+    for (arguments, stdout) in
+        [(&["drain", "--wait", "1s"][..], "fence 3"), (&["drain", "--json"], "leases_held")]
+    {
+        let listener = listener(&[(200, HELD)]);
+        let run = duehook(&[&["--admin", &listener.url], arguments].concat(), &[], b"");
+        assert_eq!(run.code, 1, "{arguments:?}: {}", run.stderr);
+        assert!(run.stdout.contains(stdout), "{}", run.stdout);
+        assert!(run.stderr.contains("2 requests are still in flight"), "{}", run.stderr);
+    }
+}
+
 #[test]
 fn why_and_what_was_tried() {
     check(&Case {
