@@ -3,12 +3,14 @@
 use reqwest::Method;
 use serde::Deserialize;
 
+use super::args::bulk::ago;
 use super::args::settings::Audit;
 use super::client::Client;
 use super::fault::Fault;
 use super::list::{Column, List, column, named};
 use super::output::{Output, write};
 use super::wire::RawPage;
+use crate::time::Timestamp;
 
 /// The most that a page may have (API.md).
 const PAGE: u64 = 1000;
@@ -32,7 +34,7 @@ pub(super) async fn list(client: &Client, output: &Output, asked: &Audit) -> Res
     let mut cursor = None;
     let mut shown = List::of(&COLUMNS);
     while left > 0 {
-        let mut query = query(asked);
+        let mut query = query(asked, output.now);
         query.push(("limit", left.min(PAGE).to_string()));
         query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
         let request = client.request_with(Method::GET, &["v1", "audit"], &query);
@@ -64,15 +66,15 @@ fn finish(output: &Output, shown: &List, more: bool) -> Result<(), Fault> {
     }
 }
 
-fn query(asked: &Audit) -> Vec<(&'static str, String)> {
+fn query(asked: &Audit, now: Timestamp) -> Vec<(&'static str, String)> {
     let given = [
-        ("by", &asked.by),
-        ("action", &asked.action),
-        ("object", &asked.object),
-        ("after", &asked.after),
-        ("before", &asked.before),
+        ("by", asked.by.clone()),
+        ("action", asked.action.clone()),
+        ("object", asked.object.clone()),
+        ("after", asked.after.as_deref().map(|time| ago(time, now))),
+        ("before", asked.before.as_deref().map(|time| ago(time, now))),
     ];
-    given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
+    given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 fn row(output: &Output, it: Entry) -> [String; 5] {

@@ -47,7 +47,7 @@ pub(super) async fn run(client: &Client, output: &Output, command: BulkCommand) 
 
 async fn start(client: &Client, output: &Output, order: &Start) -> Result<(), Fault> {
     let mut filter = Map::new();
-    for (name, value) in order.matching.given() {
+    for (name, value) in order.matching.given(output.now) {
         filter.insert(name.to_owned(), value.into());
     }
     if filter.is_empty() {

@@ -11,6 +11,7 @@ use super::list::{Cell, Column, List as Table, column, named, word};
 use super::near;
 use super::output::{Output, say, sheet, write};
 use super::wire::{Attempt, Delivery, Explanation, Last, Page, RawPage};
+use crate::time::Timestamp;
 
 /// The most that a page may have (API.md).
 const PAGE: u64 = 1000;
@@ -40,7 +41,7 @@ pub(super) const ATTEMPTS: [Column; 8] = [
 /// Lists deliveries, page after page, until the limit or the end.
 pub(super) async fn ls(client: &Client, output: &Output, list: Box<List>) -> Result<(), Fault> {
     let most = if list.all { u64::MAX } else { list.limit };
-    let query = query(&list);
+    let query = query(&list, output.now);
     let mut left = most;
     let mut cursor = None;
     let mut shown = Table::of(&COLUMNS);
@@ -86,12 +87,25 @@ async fn page(
     query.push(("limit", limit.to_string()));
     query.extend(cursor.map(|cursor| ("cursor", cursor)));
     let request = client.request_with(Method::GET, &["v1", "deliveries"], &query);
-    client.read(&client.answer(request).await?.text)
+    let answer = client.answer(request).await.map_err(elsewhere)?;
+    client.read(&answer.text)
 }
 
-fn query(list: &List) -> Vec<(&'static str, String)> {
+/// The ingest listener has a list by key alone, and wants that key.
+fn elsewhere(fault: Fault) -> Fault {
+    let Fault::Problem(mut refusal) = fault else { return fault };
+    if refusal.problem.errors.iter().any(|error| error.field == "idempotency_key") {
+        refusal.hint = Some(
+            "this is the ingest listener: name the admin listener with --admin (serve prints where it is)"
+                .to_owned(),
+        );
+    }
+    Fault::Problem(refusal)
+}
+
+fn query(list: &List, now: Timestamp) -> Vec<(&'static str, String)> {
     let order = list.order.iter().map(|order| ("order", order.clone()));
-    list.matching.given().into_iter().chain(order).collect()
+    list.matching.given(now).into_iter().chain(order).collect()
 }
 
 fn row(output: &Output, delivery: &Delivery) -> Vec<Cell> {
@@ -150,7 +164,8 @@ pub(super) async fn erase(client: &Client, output: &Output, ids: &[String]) -> R
     };
     output.confirm(&format!("Erase {named}? What waits is not sent; nothing brings a body back."))?;
     for id in ids {
-        client.order(Method::DELETE, &["v1", "deliveries", id, "payload"], &json!({})).await?;
+        let erased = client.order(Method::DELETE, &["v1", "deliveries", id, "payload"], &json!({})).await;
+        erased.map_err(|fault| fault.of(id))?;
         output.either(|| json!({ "id": id, "erased": true }).to_string(), || format!("{id}: erased"))?;
     }
     Ok(())

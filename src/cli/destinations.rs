@@ -57,7 +57,7 @@ fn name(command: &DestCommand) -> &str {
 
 async fn carry_out(client: &Client, output: &Output, command: DestCommand) -> Result<(), Fault> {
     match command {
-        DestCommand::Ls { tenant, state } => ls(client, output, tenant, state).await,
+        DestCommand::Ls { tenant, state, held } => ls(client, output, (tenant, state), held).await,
         DestCommand::Get(one) => {
             let answer = client.get(&["v1", "destinations", &one.name]).await?;
             show(client, output, &answer)
@@ -78,8 +78,8 @@ async fn carry_out(client: &Client, output: &Output, command: DestCommand) -> Re
 async fn ls(
     client: &Client,
     output: &Output,
-    tenant: Option<String>,
-    state: Option<String>,
+    (tenant, state): (Option<String>, Option<String>),
+    only_held: bool,
 ) -> Result<(), Fault> {
     let mut query = vec![("limit", PAGE.to_owned())];
     query.extend(tenant.map(|tenant| ("tenant", tenant)));
@@ -89,10 +89,14 @@ async fn ls(
     loop {
         let page = page(client, &query, cursor).await?;
         for item in &page.data {
+            let one: Destination = client.read(item.get())?;
+            if only_held && one.hold_until.is_none() {
+                continue;
+            }
             if output.json {
                 write(item.get())?;
             } else {
-                shown.add_row(row(output, &client.read(item.get())?));
+                shown.add_row(row(output, &one));
             }
         }
         cursor = page.next_cursor;
@@ -174,15 +178,18 @@ fn fields(output: &Output, one: &Destination) -> Vec<(&'static str, String)> {
         ("failures in a row", number(one.failure_streak)),
         ("asked to wait", one.observed_retry_after.as_ref().map_or("-".into(), asked)),
         ("came back", one.recovery.as_ref().map_or("-".into(), recovery)),
+        ("headers", list(one.headers.keys())),
         ("policy", text(&one.policy)),
         ("timeout", time(one.timeout_ms)),
         ("connect timeout", time(one.connect_timeout_ms)),
         ("hold scope", text(&one.hold_scope)),
-        (
-            "allowed networks",
-            if one.allow_cidrs.is_empty() { "-".into() } else { one.allow_cidrs.join(", ") },
-        ),
+        ("allowed networks", list(one.allow_cidrs.iter())),
     ]
+}
+
+fn list<'a>(items: impl Iterator<Item = &'a String>) -> String {
+    let items: Vec<&str> = items.map(String::as_str).collect();
+    if items.is_empty() { "-".to_owned() } else { items.join(", ") }
 }
 
 fn asked(it: &Observed) -> String {
@@ -261,7 +268,7 @@ fn rate_change(change: &Set) -> Result<Option<Value>, Fault> {
     }
 }
 
-fn headers(lines: &[String]) -> Result<Option<Value>, Fault> {
+pub(super) fn headers(lines: &[String]) -> Result<Option<Value>, Fault> {
     let mut all = Map::new();
     for line in lines {
         let bad = || Fault::Usage(format!("--header {line:?}: must be NAME:VALUE"));

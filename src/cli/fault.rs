@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::output::for_stderr;
 use crate::config::ConfigError;
 use crate::store::OpenError;
+use crate::time::Millis;
 
 /// A command that was not done.
 #[derive(Debug)]
@@ -83,6 +84,14 @@ impl Fault {
         })
     }
 
+    /// The same, of one object among several.
+    pub(super) fn of(self, object: &str) -> Fault {
+        let Fault::Problem(mut refusal) = self else { return self };
+        let said = refusal.problem.detail.take().unwrap_or_else(|| refusal.problem.title.clone());
+        refusal.problem.detail = Some(format!("{object}: {said}"));
+        Fault::Problem(refusal)
+    }
+
     /// Writes it to standard error: a sentence for people, a problem object for programs.
     pub(super) fn tell(&self, json: bool) {
         use std::io::Write as _;
@@ -94,7 +103,7 @@ impl Fault {
 
     fn sentence(&self) -> String {
         match self {
-            Fault::Problem(refusal) => refusal.problem.sentence(refusal.hint.as_deref()),
+            Fault::Problem(refusal) => refusal.problem.by_flags().sentence(refusal.hint.as_deref()),
             Fault::Unreachable { admin, refused: true, .. } => format!(
                 "nothing listens at {admin}; is duehook running? start it with: duehook serve \
                  (or name another server with --admin URL)"
@@ -104,8 +113,8 @@ impl Fault {
             }
             Fault::NotDuehook { admin } => {
                 format!(
-                    "what answers at {admin} is not duehook's admin listener, or is another version; \
-                     serve prints where its admin listener is"
+                    "what answers at {admin} is not duehook's admin listener but perhaps its ingest or metrics \
+                     listener, or another version; serve prints where the admin listener is"
                 )
             }
             Fault::Unconfirmed(what) | Fault::Local(what) | Fault::Usage(what) | Fault::Setup(what) => {
@@ -138,7 +147,61 @@ impl Fault {
     }
 }
 
+/// Fields and headers of the API that were typed as options of another name.
+const FLAGS: [(&str, &str); 17] = [
+    ("duehook-max-age-ms", "--max-age"),
+    ("max_age_ms", "--max-age"),
+    ("duehook-max-failures", "--max-failures"),
+    ("max_failures", "--max-failures"),
+    ("duehook-not-before", "--not-before"),
+    ("not_before", "--not-before"),
+    ("duehook-class", "--class"),
+    ("duehook-tenant", "--tenant"),
+    ("duehook-region", "--region"),
+    ("idempotency-key", "--key"),
+    ("timeout_ms", "--timeout"),
+    ("connect_timeout_ms", "--connect-timeout"),
+    ("overlap_ms", "--overlap"),
+    ("hold_scope", "--hold-scope"),
+    ("allow_cidrs", "--allow-cidr"),
+    ("payload_ref", "--payload-ref"),
+    ("concurrency.max", "--concurrency"),
+];
+
+/// Whole numbers of milliseconds as they are typed.
+fn in_units(text: &str) -> String {
+    let words = text.split(' ').map(|word| match word.parse() {
+        Ok(millis) => Millis(millis).to_string(),
+        Err(_) => word.to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ").replace("a whole number", "a duration")
+}
+
 impl Problem {
+    /// The same with its fields as they were typed, and times in their units.
+    fn by_flags(&self) -> Problem {
+        let flag = |field: &str| FLAGS.iter().find(|(name, _)| *name == field.to_ascii_lowercase());
+        let mut told = Problem { detail: self.detail.clone(), errors: Vec::new(), ..self.named() };
+        for FieldError { field, detail } in &self.errors {
+            let Some((_, flag)) = flag(field) else {
+                told.errors.push(FieldError { field: field.clone(), detail: detail.clone() });
+                continue;
+            };
+            let millis = field.to_ascii_lowercase().ends_with("ms");
+            let said = if millis { in_units(detail) } else { detail.clone() };
+            if let Some(whole) = &mut told.detail {
+                *whole = whole.replace(&format!("{field}: {detail}"), &format!("{flag}: {said}"));
+            }
+            told.errors.push(FieldError { field: (*flag).to_owned(), detail: said });
+        }
+        told
+    }
+
+    fn named(&self) -> Problem {
+        let (code, title) = (self.code.clone(), self.title.clone());
+        Problem { status: self.status, code, title, detail: None, errors: Vec::new() }
+    }
+
     /// What was refused and why, for people.
     pub(super) fn sentence(&self, hint: Option<&str>) -> String {
         let mut text = self.detail.clone().unwrap_or_else(|| self.title.clone());
@@ -156,6 +219,27 @@ impl Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What was typed was an option: that is what is named, in its units.
+    #[test]
+    fn a_field_is_called_as_it_was_typed() {
+        let check = |field: &str, detail: &str, want: &str| {
+            let error = FieldError { field: field.into(), detail: detail.into() };
+            let problem = Problem {
+                status: 422,
+                code: "invalid".into(),
+                title: "T".into(),
+                detail: Some(format!("{field}: {detail}")),
+                errors: vec![error],
+            };
+            assert_eq!(problem.by_flags().sentence(None), format!("{want} (422 invalid)"));
+        };
+        let range = "must be a whole number from 1000 to 2592000000";
+        check("Duehook-Max-Age-Ms", range, "--max-age: must be a duration from 1s to 30d");
+        check("timeout_ms", "must be from 1000 to 60000", "--timeout: must be from 1s to 1m");
+        check("max_failures", "must be from 0 to 9", "--max-failures: must be from 0 to 9");
+        check("url", "is not one", "url: is not one");
+    }
 
     #[test]
     fn exit_codes_and_sentences() {

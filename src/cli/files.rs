@@ -84,6 +84,11 @@ fn shown(output: &Output, file: &Path, it: &Verified) -> String {
 
 /// Puts a backup in the place of a data file.
 pub(super) fn restore(output: &Output, backup: &Path, data: &Path) -> Result<ExitCode, Fault> {
+    let place = |path: &Path| std::fs::canonicalize(path).ok();
+    if place(backup).is_some_and(|it| Some(it) == place(data)) {
+        let same = format!("{} is the data file itself: name a backup to put in its place", backup.display());
+        return Err(Fault::Usage(same));
+    }
     if std::fs::symlink_metadata(data).is_ok() {
         output.confirm(&format!("{} is there and would be replaced.", data.display()))?;
     }

@@ -32,7 +32,13 @@ async fn hint(client: &Client, name: &str) -> Option<String> {
     let request = client.request_with(reqwest::Method::GET, &["v1", "destinations"], &query);
     let answer = client.answer(request).await.ok()?;
     let page: Page<Destination> = client.read(&answer.text).ok()?;
-    let others = page.data.iter().filter_map(|one| one.id.as_deref()).filter(|other| *other != name);
+    if let Some(own) = page.data.iter().find(|one| one.id.as_deref() == Some(name)) {
+        let tenant = own.tenant.as_deref().unwrap_or("-");
+        return Some(format!(
+            "{name} is there, and is tenant {tenant}'s: leave --tenant out, or name that one"
+        ));
+    }
+    let others = page.data.iter().filter_map(|one| one.id.as_deref());
     let near = near::of(name, others);
     (!near.is_empty()).then(|| near::question(&near))
 }

@@ -263,7 +263,7 @@ fn texts_that_are_refused() {
     check("[nothing-like-it]\nx = 1", &["unknown table [nothing-like-it]", "; the file has: [backup]"]);
     check("[send.x]\ny = 1", &["unknown table [send.x]"]);
     check("[send]\n\nslot = 1", &["unknown key send.slot", "line 3", "[send]", "slots"]);
-    check("[sent]\nslots = 1", &["sent.slots"]);
+    check("[sent]\nslots = 1", &["unknown table [sent]", "line 2"]);
     check("[sent]", &["unknown key sent"]);
     check("send = 1", &["unknown key send "]);
     check("'send.slots' = 1", &["unknown key send.slots", "the top level"]);

@@ -619,7 +619,7 @@ fn a_set_up_is_tried_and_secrets_are_changed() {
         answers: &[(200, NOT_TAKEN)],
         code: 1,
         stdout: &["a.example: refused"],
-        stderr: &["the test was not taken"],
+        stderr: &["shop-eu: no answer to the test (connect)"],
         asked: &["POST /v1/destinations/shop-eu/test"],
     });
     check(&Case {
