@@ -313,7 +313,8 @@ async fn verb(client: &Client, output: &Output, one: &Reasoned, verb: &str) -> R
     let answer = client.order(Method::POST, &["v1", "destinations", &one.name, verb], &body).await?;
     show(client, output, &answer)?;
     let state = client.read::<Destination>(&answer.text)?.state.unwrap_or_default();
-    if let Some(still) = still_stopped(&one.name, verb, &state) {
+    // A program reads the state that was answered.
+    if let Some(still) = still_stopped(&one.name, verb, &state).filter(|_| !output.json) {
         let _closed = writeln!(anstream::stderr(), "{}", for_stderr(&still));
     }
     Ok(())

@@ -264,7 +264,7 @@ fn texts_that_are_refused() {
     check("[send.x]\ny = 1", &["unknown table [send.x]"]);
     check("[send]\n\nslot = 1", &["unknown key send.slot", "line 3", "[send]", "slots"]);
     check("[sent]\nslots = 1", &["unknown table [sent]", "line 2"]);
-    check("[sent]", &["unknown key sent"]);
+    check("[sent]", &["unknown table [sent]"]);
     check("send = 1", &["unknown key send "]);
     check("'send.slots' = 1", &["unknown key send.slots", "the top level"]);
     check("[policy]\nmax_age = '1h'", &["unknown key policy.max_age"]);
