@@ -7,6 +7,7 @@
 mod access;
 mod error;
 mod layers;
+pub mod near;
 mod read;
 mod shown;
 mod value;

@@ -117,9 +117,22 @@ impl From<Duration> for Millis {
     }
 }
 
+/// What a length of time is written in: as the config file has it, and no month of thirty days and a bit.
+const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", humantime::format_duration(self.duration()))
+        let mut left = self.0;
+        let mut between = "";
+        for (unit, millis) in UNITS {
+            let count = left / millis;
+            if count > 0 || (unit == "s" && self.0 == 0) {
+                write!(f, "{between}{count}{unit}")?;
+                between = " ";
+            }
+            left %= millis;
+        }
+        Ok(())
     }
 }
 
@@ -168,6 +181,24 @@ mod tests {
         assert_eq!(Timestamp::MAX.to_string(), "9999-12-31T23:59:59.999Z");
         assert_eq!(Timestamp(5).since(Timestamp(9)), Millis(0));
         assert_eq!(Millis::from(Duration::from_micros(1)), Millis(1));
+    }
+
+    /// What is shown is what the config file may say.
+    #[test]
+    fn lengths_are_written_as_they_are_read() {
+        let check = |length: u64, want: &str| {
+            assert_eq!(Millis(length).to_string(), want);
+            let read = humantime::parse_duration(want).map(Millis::from);
+            assert_eq!(read.ok(), Some(Millis(length)), "{want}");
+        };
+        check(0, "0s");
+        check(5, "5ms");
+        check(90_000, "1m 30s");
+        check(600_000, "10m");
+        check(72 * 3_600_000, "3d");
+        check(90 * 86_400_000, "90d");
+        check(3_650 * 86_400_000, "3650d");
+        check(86_400_000 + 61_001, "1d 1m 1s 1ms");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args as ArgsTrait, Parser, Subcommand};
 
 /// Webhook delivery engine: one binary, one file, one region.
@@ -37,7 +38,7 @@ pub(super) struct Global {
     /// A file that holds the token to ask with [default: DUEHOOK_TOKEN_FILE or none]
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Write JSON: one document, or a line for each item of a list
+    /// Write JSON: one document, or a line for each item of a list; progress as lines on standard error
     #[arg(long, global = true)]
     pub json: bool,
     /// Do not ask before work is lost
@@ -187,9 +188,10 @@ pub(super) struct Files {
 }
 
 #[derive(Debug, ArgsTrait)]
-#[command(group(ArgGroup::new("body").args(["data", "file"])))]
+#[command(group(ArgGroup::new("body").args(["data", "file", "payload_ref"])))]
 pub(super) struct Send {
     /// The destination's name
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub destination: String,
     /// The body itself
     #[arg(long, value_name = "TEXT")]
@@ -197,16 +199,28 @@ pub(super) struct Send {
     /// The file that holds the body [default: standard input]
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
+    /// Where the body is: a reference under a prefix of the server's payload_refs.allow
+    #[arg(long, value_name = "URI")]
+    pub payload_ref: Option<String>,
+    /// The digest that the bytes at the reference must have [default: that of the first read]
+    #[arg(long, value_name = "HEX", requires = "payload_ref")]
+    pub sha256: Option<String>,
+    /// A label to find it by; may be given several times
+    #[arg(long = "label", value_name = "NAME=VALUE")]
+    pub labels: Vec<String>,
+    /// A request header for the receiver; may be given several times
+    #[arg(long = "header", value_name = "NAME:VALUE")]
+    pub headers: Vec<String>,
     /// The event's own name: a repeat under the same key is not delivered again
     #[arg(long)]
     pub key: Option<String>,
-    /// [default: application/json when the body is JSON, application/octet-stream otherwise]
+    /// What the body is [default: application/json when the body is JSON, application/octet-stream otherwise]
     #[arg(long, value_name = "TYPE")]
     pub content_type: Option<String>,
-    /// [default: the destination's]
+    /// Whose delivery it is [default: the destination's tenant]
     #[arg(long)]
     pub tenant: Option<String>,
-    /// [default: routine]
+    /// Its latency class: urgent, routine, bulk or one of the server's own [default: routine]
     #[arg(long)]
     pub class: Option<String>,
     /// Refused unless it is the server's
@@ -241,13 +255,14 @@ pub(super) struct List {
 #[derive(Debug, ArgsTrait)]
 pub(super) struct One {
     /// The delivery's id
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub id: String,
 }
 
 #[derive(Debug, ArgsTrait)]
 pub(super) struct Several {
     /// The deliveries' ids
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required = true, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub ids: Vec<String>,
 }
 
@@ -283,4 +298,35 @@ pub(super) struct Receiver {
     /// Do not print a line for each request
     #[arg(long)]
     pub quiet: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    /// The options and arguments of a command and those below it that nothing is said of.
+    fn silent(command: &clap::Command, above: &str) -> Vec<String> {
+        let path = format!("{above} {}", command.get_name());
+        let own =
+            command.get_arguments().filter(|it| it.get_help().is_none_or(|help| help.to_string().is_empty()));
+        let mut all: Vec<String> = own.map(|it| format!("{path} {}", it.get_id())).collect();
+        all.extend(command.get_subcommands().flat_map(|below| silent(below, &path)));
+        all
+    }
+
+    #[test]
+    fn every_option_and_argument_is_described() {
+        let all = Args::command();
+        assert!(all.get_subcommands().count() > 20);
+        assert_eq!(silent(&all, ""), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_name_is_not_empty() {
+        for line in ["get ", "explain ", "dest get ", "bulk get ", "erase a ", "send "] {
+            let words = std::iter::once("duehook").chain(line.split(' '));
+            assert!(Args::try_parse_from(words).is_err(), "{line:?}");
+        }
+    }
 }

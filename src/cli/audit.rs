@@ -1,17 +1,22 @@
 //! `audit`: who changed what.
 
-use comfy_table::Table;
 use reqwest::Method;
 use serde::Deserialize;
 
+use super::args::bulk::ago;
 use super::args::settings::Audit;
 use super::client::Client;
 use super::fault::Fault;
-use super::output::{Output, printed, table, write};
+use super::list::{Column, List, column, named};
+use super::output::{Output, write};
 use super::wire::RawPage;
+use crate::time::Timestamp;
 
 /// The most that a page may have (API.md).
 const PAGE: u64 = 1000;
+/// What a list of entries shows.
+pub(super) const COLUMNS: [Column; 5] =
+    [column("when", 0), named("by", 3), column("action", 0), named("object", 1), named("detail", 2)];
 
 /// An entry, as far as it is shown.
 #[derive(Debug, Deserialize)]
@@ -27,9 +32,9 @@ struct Entry {
 pub(super) async fn list(client: &Client, output: &Output, asked: &Audit) -> Result<(), Fault> {
     let mut left = if asked.all { u64::MAX } else { asked.limit };
     let mut cursor = None;
-    let mut shown = table(&["when", "by", "action", "object", "detail"]);
+    let mut shown = List::of(&COLUMNS);
     while left > 0 {
-        let mut query = query(asked);
+        let mut query = query(asked, output.now);
         query.push(("limit", left.min(PAGE).to_string()));
         query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
         let request = client.request_with(Method::GET, &["v1", "audit"], &query);
@@ -50,26 +55,26 @@ pub(super) async fn list(client: &Client, output: &Output, asked: &Audit) -> Res
     finish(output, &shown, cursor.is_some())
 }
 
-fn finish(output: &Output, shown: &Table, more: bool) -> Result<(), Fault> {
+fn finish(output: &Output, shown: &List, more: bool) -> Result<(), Fault> {
     match (output.json, shown.is_empty()) {
         (true, _) => Ok(()),
         (false, true) => write("no entries"),
         (false, false) => {
-            write(&printed(shown))?;
+            write(&shown.printed())?;
             if more { write("there are more: --limit N or --all") } else { Ok(()) }
         }
     }
 }
 
-fn query(asked: &Audit) -> Vec<(&'static str, String)> {
+fn query(asked: &Audit, now: Timestamp) -> Vec<(&'static str, String)> {
     let given = [
-        ("by", &asked.by),
-        ("action", &asked.action),
-        ("object", &asked.object),
-        ("after", &asked.after),
-        ("before", &asked.before),
+        ("by", asked.by.clone()),
+        ("action", asked.action.clone()),
+        ("object", asked.object.clone()),
+        ("after", asked.after.as_deref().map(|time| ago(time, now))),
+        ("before", asked.before.as_deref().map(|time| ago(time, now))),
     ];
-    given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
+    given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 fn row(output: &Output, it: Entry) -> [String; 5] {

@@ -5,18 +5,31 @@
 
 mod wait;
 
-use comfy_table::Cell;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use super::args::bulk::{BulkCommand, Matching, Start, Verb};
 use super::client::Client;
 use super::fault::Fault;
-use super::output::{Output, printed, sheet, table, word, write};
+use super::list::{Cell, Column, List, column, named, word};
+use super::near;
+use super::output::{Output, deliveries, sheet, write};
 use super::wire::{Counted, Job, RawPage};
 
 /// The most that a page may have (API.md); there are fewer jobs.
 const PAGE: &str = "1000";
+/// What a list of jobs shows.
+pub(super) const COLUMNS: [Column; 9] = [
+    column("id", 0),
+    column("action", 0),
+    column("state", 0),
+    named("filter", 1),
+    column("matched", 3),
+    column("changed", 2),
+    column("skipped", 5),
+    column("begun", 4),
+    named("by", 6),
+];
 
 /// Does what was asked.
 pub(super) async fn run(client: &Client, output: &Output, command: BulkCommand) -> Result<(), Fault> {
@@ -35,12 +48,13 @@ pub(super) async fn run(client: &Client, output: &Output, command: BulkCommand) 
 }
 
 async fn start(client: &Client, output: &Output, order: &Start) -> Result<(), Fault> {
-    let filter: Map<String, Value> =
-        order.matching.given().into_iter().map(|(name, text)| (name.to_owned(), typed(name, text))).collect();
+    let given = order.matching.given(output.now).into_iter();
+    let filter: Map<String, Value> = given.map(|(name, text)| (name.to_owned(), typed(name, text))).collect();
     if filter.is_empty() {
         let text = "say which deliveries: --destination NAME, --outcome exhausted, … (see duehook bulk start --help)";
         return Err(Fault::Usage(text.to_owned()));
     }
+    near::named(client, order.matching.destination.as_deref()).await?;
     let mut body = json!({"action": action(order.action), "filter": filter});
     if let Some(rate) = order.rate {
         body["rate_per_second"] = rate.into();
@@ -51,8 +65,10 @@ async fn start(client: &Client, output: &Output, order: &Start) -> Result<(), Fa
     if order.dry_run {
         return dry_run(client, output, order, body).await;
     }
-    if let Some(counted) = confirm(client, output, order, &body).await? {
-        body["expected_count"] = counted.into();
+    match confirm(client, output, order, &body).await? {
+        Some(0) => return nothing(output),
+        Some(counted) => body["expected_count"] = counted.into(),
+        None => {}
     }
     let text = client.patient().order(Method::POST, &["v1", "bulk"], &body).await?.text;
     begun(client, output, order, &text, body["expected_count"].as_u64()).await
@@ -91,8 +107,11 @@ async fn confirm(
     let answer = client.patient().order(Method::POST, &["v1", "bulk"], &asked).await?;
     let counted = (answer.status == 200).then(|| client.read::<Counted>(&answer.text)).transpose()?;
     let counted = counted.map(|counted| counted.count);
-    let number = counted.map_or("very many".to_owned(), |count| count.to_string());
-    output.confirm(&format!("{verb} {number} deliveries that match now?"))?;
+    if counted == Some(0) {
+        return Ok(counted);
+    }
+    let number = counted.map_or("very many deliveries".to_owned(), deliveries);
+    output.confirm(&format!("{verb} {number} that match now?"))?;
     Ok(counted)
 }
 
@@ -103,8 +122,18 @@ async fn dry_run(client: &Client, output: &Output, order: &Start, mut body: Valu
         return begun(client, output, order, &answer.text, None).await;
     }
     let counted: Counted = client.read(&answer.text)?;
-    output
-        .either(|| answer.text.clone(), || format!("{} deliveries match; nothing was changed", counted.count))
+    output.either(
+        || answer.text.clone(),
+        || match counted.count {
+            1 => "1 delivery matches; nothing was changed".to_owned(),
+            count => format!("{count} deliveries match; nothing was changed"),
+        },
+    )
+}
+
+/// Nothing is asked and no job begun where nothing matches.
+fn nothing(output: &Output) -> Result<(), Fault> {
+    output.either(|| json!({"count": 0}).to_string(), || "0 deliveries match: nothing was begun".to_owned())
 }
 
 fn action(verb: Verb) -> &'static str {
@@ -164,12 +193,11 @@ async fn ls(client: &Client, output: &Output) -> Result<(), Fault> {
     if output.json {
         return page.data.iter().try_for_each(|item| write(item.get()));
     }
-    let mut shown =
-        table(&["id", "action", "state", "filter", "matched", "changed", "skipped", "begun", "by"]);
+    let mut shown = List::of(&COLUMNS);
     for item in &page.data {
         shown.add_row(row(output, &client.read(item.get())?));
     }
-    if shown.is_empty() { write("no jobs") } else { write(&printed(&shown)) }
+    if shown.is_empty() { write("no jobs") } else { write(&shown.printed()) }
 }
 
 fn row(output: &Output, job: &Job) -> Vec<Cell> {

@@ -7,10 +7,14 @@ use serde_json::{Map, Value, json};
 use super::args::settings::ConfigCommand;
 use super::client::Client;
 use super::fault::Fault;
-use super::output::{Output, printed, table, write};
+use super::list::{Column, List, column, named};
+use super::output::{Output, say, write};
 
 /// Where what was not set comes from, in the word of the API.
 const DEFAULT: &str = "default";
+
+/// What is shown of each setting.
+pub(super) const COLUMNS: [Column; 3] = [column("setting", 0), named("value", 0), named("from", 1)];
 
 /// What a reload answers, as far as it is read.
 #[derive(Debug, Deserialize)]
@@ -34,12 +38,12 @@ async fn show(client: &Client, output: &Output, only_set: bool) -> Result<(), Fa
     let tables: Map<String, Value> = client.read(&text)?;
     let mut rows = Vec::new();
     tables.iter().for_each(|(name, value)| gather(name, value, &mut rows));
-    let mut shown = table(&["setting", "value", "from"]);
+    let mut shown = List::of(&COLUMNS);
     let wanted = |(_, _, origin): &&(String, String, String)| !only_set || origin != DEFAULT;
     for (name, value, origin) in rows.iter().filter(wanted) {
         shown.add_row([name, value, origin]);
     }
-    if shown.is_empty() { write("every setting is the default") } else { write(&printed(&shown)) }
+    if shown.is_empty() { write("every setting is the default") } else { write(&shown.printed()) }
 }
 
 async fn reload(client: &Client, output: &Output) -> Result<(), Fault> {
@@ -50,7 +54,7 @@ async fn reload(client: &Client, output: &Output) -> Result<(), Fault> {
     let Reloaded { changed } = client.read(&text)?;
     match changed.is_empty() {
         true => write("read again; no setting differs"),
-        false => write(&format!("in force: {}", changed.join(", "))),
+        false => say(&format!("in force: {}", changed.join(", "))),
     }
 }
 

@@ -1,6 +1,5 @@
 //! Commands about deliveries: list, show, explain, attempts, retry, cancel, erase.
 
-use comfy_table::Cell;
 use reqwest::Method;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -8,19 +7,44 @@ use serde_json::value::RawValue;
 use super::args::List;
 use super::client::Client;
 use super::fault::Fault;
-use super::output::{Output, printed, sheet, table, word, write};
+use super::list::{Cell, Column, List as Table, column, named, word};
+use super::near;
+use super::output::{Output, say, sheet, write};
 use super::wire::{Attempt, Delivery, Explanation, Last, Page, RawPage};
+use crate::time::Timestamp;
 
 /// The most that a page may have (API.md).
 const PAGE: u64 = 1000;
+/// What a list of deliveries shows.
+pub(super) const COLUMNS: [Column; 8] = [
+    column("id", 0),
+    column("state", 0),
+    column("outcome", 1),
+    named("destination", 0),
+    column("attempts", 4),
+    column("last", 3),
+    column("next", 2),
+    column("created", 5),
+];
+/// What a list of attempts shows.
+pub(super) const ATTEMPTS: [Column; 8] = [
+    column("n", 0),
+    column("started", 3),
+    column("result", 0),
+    column("sent", 4),
+    column("status", 1),
+    named("asked for", 2),
+    column("next", 5),
+    named("error", 1),
+];
 
 /// Lists deliveries, page after page, until the limit or the end.
 pub(super) async fn ls(client: &Client, output: &Output, list: Box<List>) -> Result<(), Fault> {
     let most = if list.all { u64::MAX } else { list.limit };
-    let query = query(&list);
+    let query = query(&list, output.now);
     let mut left = most;
     let mut cursor = None;
-    let mut shown = table(&["id", "state", "outcome", "destination", "attempts", "last", "next", "created"]);
+    let mut shown = Table::of(&COLUMNS);
     while left > 0 {
         let page = page(client, &query, left.min(PAGE), cursor.take()).await?;
         left = left.saturating_sub(page.data.len() as u64);
@@ -36,18 +60,21 @@ pub(super) async fn ls(client: &Client, output: &Output, list: Box<List>) -> Res
             break;
         }
     }
+    if left == most {
+        near::named(client, list.matching.destination.as_deref()).await?;
+    }
     finish(output, &shown, cursor.is_some())
 }
 
-fn finish(output: &Output, shown: &comfy_table::Table, more: bool) -> Result<(), Fault> {
+fn finish(output: &Output, shown: &Table, more: bool) -> Result<(), Fault> {
     if output.json {
         return Ok(());
     }
     if shown.is_empty() {
         return write("no deliveries");
     }
-    write(&printed(shown))?;
-    if more { write("there are more: --limit N or --all") } else { Ok(()) }
+    write(&shown.printed())?;
+    if more { say("there are more: --limit N or --all") } else { Ok(()) }
 }
 
 async fn page(
@@ -60,12 +87,25 @@ async fn page(
     query.push(("limit", limit.to_string()));
     query.extend(cursor.map(|cursor| ("cursor", cursor)));
     let request = client.request_with(Method::GET, &["v1", "deliveries"], &query);
-    client.read(&client.answer(request).await?.text)
+    let answer = client.answer(request).await.map_err(elsewhere)?;
+    client.read(&answer.text)
 }
 
-fn query(list: &List) -> Vec<(&'static str, String)> {
+/// The ingest listener has a list by key alone, and wants that key.
+fn elsewhere(fault: Fault) -> Fault {
+    let Fault::Problem(mut refusal) = fault else { return fault };
+    if refusal.problem.errors.iter().any(|error| error.field == "idempotency_key") {
+        refusal.hint = Some(
+            "this is the ingest listener: name the admin listener with --admin (serve prints where it is)"
+                .to_owned(),
+        );
+    }
+    Fault::Problem(refusal)
+}
+
+fn query(list: &List, now: Timestamp) -> Vec<(&'static str, String)> {
     let order = list.order.iter().map(|order| ("order", order.clone()));
-    list.matching.given().into_iter().chain(order).collect()
+    list.matching.given(now).into_iter().chain(order).collect()
 }
 
 fn row(output: &Output, delivery: &Delivery) -> Vec<Cell> {
@@ -124,7 +164,8 @@ pub(super) async fn erase(client: &Client, output: &Output, ids: &[String]) -> R
     };
     output.confirm(&format!("Erase {named}? What waits is not sent; nothing brings a body back."))?;
     for id in ids {
-        client.order(Method::DELETE, &["v1", "deliveries", id, "payload"], &json!({})).await?;
+        let erased = client.order(Method::DELETE, &["v1", "deliveries", id, "payload"], &json!({})).await;
+        erased.map_err(|fault| fault.of(id))?;
         output.either(|| json!({ "id": id, "erased": true }).to_string(), || format!("{id}: erased"))?;
     }
     Ok(())
@@ -210,12 +251,12 @@ pub(super) async fn explain(client: &Client, output: &Output, id: &str) -> Resul
         return write(&text);
     }
     let why: Explanation = client.read(&text)?;
-    write(&format!("{}: {}", why.verdict, why.summary))?;
+    say(&format!("{}: {}", why.verdict, why.summary))?;
     for block in &why.blocked_by {
         let until = output.when(block.until.as_deref());
         let until = if until == "-" { String::new() } else { format!(" (ends {until})") };
         let detail = block.detail.as_deref().unwrap_or("");
-        write(format!("  {}{until} {detail}", block.kind).trim_end())?;
+        say(format!("  {}{until} {detail}", block.kind).trim_end())?;
     }
     let waits = !matches!(why.verdict.as_str(), "terminal" | "in_flight");
     match (&why.earliest, why.ahead) {
@@ -244,11 +285,11 @@ pub(super) async fn attempts(client: &Client, output: &Output, id: &str) -> Resu
 
 /// Attempts, one a row.
 pub(super) fn attempt_table(output: &Output, attempts: &[Attempt]) -> String {
-    let mut shown = table(&["n", "started", "result", "sent", "status", "asked for", "next", "error"]);
+    let mut shown = Table::of(&ATTEMPTS);
     for attempt in attempts {
         shown.add_row(attempt_row(output, attempt));
     }
-    printed(&shown)
+    shown.printed()
 }
 
 fn attempt_row(output: &Output, attempt: &Attempt) -> Vec<Cell> {

@@ -1,6 +1,7 @@
 //! Commands about destinations.
 
-use comfy_table::Cell;
+use std::io::Write as _;
+
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
@@ -9,13 +10,26 @@ use super::bulk;
 use super::client::{Answer, Client};
 use super::fault::Fault;
 use super::keys;
+use super::list::{Cell, Column, List, column, named, word};
 use super::near::suggest;
-use super::output::{Output, length, printed, sheet, table, word, write};
+use super::output::{Output, for_stderr, length, sheet, write};
 use super::wire::{Destination, Observed, Rate, RawPage, Recovery};
 use crate::time::{Millis, Timestamp};
 
 /// The most that a page may have (API.md).
 const PAGE: &str = "1000";
+/// What a list of destinations shows.
+pub(super) const COLUMNS: [Column; 9] = [
+    named("id", 0),
+    named("tenant", 4),
+    column("state", 0),
+    named("url", 1),
+    column("in flight", 3),
+    column("waiting", 1),
+    column("held", 2),
+    column("failures", 5),
+    column("last success", 6),
+];
 
 /// Does what was asked; a name that does not exist is answered with the ones that are near.
 pub(super) async fn run(client: &Client, output: &Output, command: DestCommand) -> Result<(), Fault> {
@@ -43,7 +57,7 @@ fn name(command: &DestCommand) -> &str {
 
 async fn carry_out(client: &Client, output: &Output, command: DestCommand) -> Result<(), Fault> {
     match command {
-        DestCommand::Ls { tenant, state } => ls(client, output, tenant, state).await,
+        DestCommand::Ls { tenant, state, held } => ls(client, output, (tenant, state), held).await,
         DestCommand::Get(one) => {
             let answer = client.get(&["v1", "destinations", &one.name]).await?;
             show(client, output, &answer)
@@ -64,22 +78,25 @@ async fn carry_out(client: &Client, output: &Output, command: DestCommand) -> Re
 async fn ls(
     client: &Client,
     output: &Output,
-    tenant: Option<String>,
-    state: Option<String>,
+    (tenant, state): (Option<String>, Option<String>),
+    only_held: bool,
 ) -> Result<(), Fault> {
     let mut query = vec![("limit", PAGE.to_owned())];
     query.extend(tenant.map(|tenant| ("tenant", tenant)));
     query.extend(state.map(|state| ("state", state)));
-    let mut shown =
-        table(&["id", "tenant", "state", "url", "in flight", "waiting", "held", "failures", "last success"]);
+    let mut shown = List::of(&COLUMNS);
     let mut cursor = None;
     loop {
         let page = page(client, &query, cursor).await?;
         for item in &page.data {
+            let one: Destination = client.read(item.get())?;
+            if only_held && one.hold_until.is_none() {
+                continue;
+            }
             if output.json {
                 write(item.get())?;
             } else {
-                shown.add_row(row(output, &client.read(item.get())?));
+                shown.add_row(row(output, &one));
             }
         }
         cursor = page.next_cursor;
@@ -90,7 +107,7 @@ async fn ls(
     match (output.json, shown.is_empty()) {
         (true, _) => Ok(()),
         (false, true) => write("no destinations"),
-        (false, false) => write(&printed(&shown)),
+        (false, false) => write(&shown.printed()),
     }
 }
 
@@ -161,15 +178,18 @@ fn fields(output: &Output, one: &Destination) -> Vec<(&'static str, String)> {
         ("failures in a row", number(one.failure_streak)),
         ("asked to wait", one.observed_retry_after.as_ref().map_or("-".into(), asked)),
         ("came back", one.recovery.as_ref().map_or("-".into(), recovery)),
+        ("headers", list(one.headers.keys())),
         ("policy", text(&one.policy)),
         ("timeout", time(one.timeout_ms)),
         ("connect timeout", time(one.connect_timeout_ms)),
         ("hold scope", text(&one.hold_scope)),
-        (
-            "allowed networks",
-            if one.allow_cidrs.is_empty() { "-".into() } else { one.allow_cidrs.join(", ") },
-        ),
+        ("allowed networks", list(one.allow_cidrs.iter())),
     ]
+}
+
+fn list<'a>(items: impl Iterator<Item = &'a String>) -> String {
+    let items: Vec<&str> = items.map(String::as_str).collect();
+    if items.is_empty() { "-".to_owned() } else { items.join(", ") }
 }
 
 fn asked(it: &Observed) -> String {
@@ -248,7 +268,7 @@ fn rate_change(change: &Set) -> Result<Option<Value>, Fault> {
     }
 }
 
-fn headers(lines: &[String]) -> Result<Option<Value>, Fault> {
+pub(super) fn headers(lines: &[String]) -> Result<Option<Value>, Fault> {
     let mut all = Map::new();
     for line in lines {
         let bad = || Fault::Usage("--header: must be NAME:VALUE".to_owned());
@@ -291,7 +311,23 @@ async fn verb(client: &Client, output: &Output, one: &Reasoned, verb: &str) -> R
         None => json!({}),
     };
     let answer = client.order(Method::POST, &["v1", "destinations", &one.name, verb], &body).await?;
-    show(client, output, &answer)
+    show(client, output, &answer)?;
+    let state = client.read::<Destination>(&answer.text)?.state.unwrap_or_default();
+    // A program reads the state that was answered.
+    if let Some(still) = still_stopped(&one.name, verb, &state).filter(|_| !output.json) {
+        let _closed = writeln!(anstream::stderr(), "{}", for_stderr(&still));
+    }
+    Ok(())
+}
+
+/// What it still is after a verb that ends another state, and the verb that ends this one.
+fn still_stopped(name: &str, verb: &str, state: &str) -> Option<String> {
+    let ends = match (verb, state) {
+        ("resume", "disabled") => "enable",
+        ("enable", "paused") => "resume",
+        _ => return None,
+    };
+    Some(format!("{name} is still {state}; to end that: duehook dest {ends} {name}"))
 }
 
 async fn hold(client: &Client, output: &Output, one: &Hold) -> Result<(), Fault> {
@@ -330,6 +366,18 @@ mod tests {
         let Command::Ask(Ask::Dest(dest)) = command else { panic!("{command:?}") };
         let DestCommand::Set(set) = dest.command else { panic!("not set") };
         *set
+    }
+
+    #[test]
+    fn a_verb_that_does_not_end_the_state_says_which_does() {
+        let check = |verb: &str, state: &str, want: Option<&str>| {
+            assert_eq!(still_stopped("a", verb, state).as_deref(), want, "{verb} {state}");
+        };
+        check("resume", "disabled", Some("a is still disabled; to end that: duehook dest enable a"));
+        check("enable", "paused", Some("a is still paused; to end that: duehook dest resume a"));
+        check("resume", "active", None);
+        check("pause", "paused", None);
+        check("disable", "disabled", None);
     }
 
     #[test]

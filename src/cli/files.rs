@@ -6,18 +6,17 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::fault::Fault;
-use super::output::{Output, length, sheet};
-use super::progress::{self, told};
+use super::output::{Output, deliveries, length, sheet};
+use super::progress;
 use crate::store::{self, OpenError, Told, Verified};
 
 /// A restart will not help: the file is damaged (`EX_CONFIG`).
 const DAMAGED: u8 = 78;
 
-/// Does what reads files in full, and shows on a terminal how far that has come.
+/// Does what reads files in full, and tells how far that has come.
 fn reading<T>(output: &Output, work: impl FnOnce(Told) -> Result<T, OpenError>) -> Result<T, Fault> {
-    let watched = progress::is_shown(output);
-    let done = work(if watched { told } else { |_| {} });
-    if watched {
+    let done = work(progress::told(output));
+    if progress::is_shown(output) {
         progress::clear();
     }
     done.map_err(Fault::File)
@@ -85,6 +84,11 @@ fn shown(output: &Output, file: &Path, it: &Verified) -> String {
 
 /// Puts a backup in the place of a data file.
 pub(super) fn restore(output: &Output, backup: &Path, data: &Path) -> Result<ExitCode, Fault> {
+    let place = |path: &Path| std::fs::canonicalize(path).ok();
+    if place(backup).is_some_and(|it| Some(it) == place(data)) {
+        let same = format!("{} is the data file itself: name a backup to put in its place", backup.display());
+        return Err(Fault::Usage(same));
+    }
     if std::fs::symlink_metadata(data).is_ok() {
         output.confirm(&format!("{} is there and would be replaced.", data.display()))?;
     }
@@ -101,11 +105,11 @@ fn restored(output: &Output, data: &Path, it: &Verified) -> String {
     let age = length(output.now.since(taken));
     let Verified { found, .. } = it;
     format!(
-        "restored {}: {} deliveries as of {} ({age} ago), {} of them not ended\n\
+        "restored {}: {} as of {} ({age} ago), {} of them not ended\n\
          What was sent since then is sent again under its old key, and what was accepted since is not there.\n\
          Nothing is sent until you say so: start the server, look at it, then duehook claims start",
         data.display(),
-        found.deliveries,
+        deliveries(found.deliveries),
         taken,
         found.waiting + found.leased,
     )

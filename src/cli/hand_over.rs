@@ -4,9 +4,9 @@
 //! as it is read. Neither is held in memory.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{IsTerminal as _, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -19,14 +19,13 @@ use serde_json::json;
 use super::args::files;
 use super::client::Client;
 use super::fault::Fault;
-use super::output::{Output, write};
+use super::output::{Output, counted, say, write};
+use super::progress::Transfer;
 use super::wire::{Claims, Counts, Import};
 use crate::time::Millis;
 
 /// Bytes that are read of a file at once.
 const PIECE: usize = 256 * 1024;
-/// Bytes between two lines of progress.
-const TELL_EVERY: u64 = 8 << 20;
 /// An end line is shorter: what is kept of the end of an export to see whether it has one.
 const TAIL: usize = 512;
 /// What an export's last line begins with.
@@ -36,32 +35,40 @@ const END: &[u8] = b"{\"kind\":\"end\",";
 pub(super) async fn drain(client: &Client, output: &Output, wait: Option<Duration>) -> Result<(), Fault> {
     let order = wait.map_or(json!({}), |wait| json!({"wait_ms": Millis::from(wait).0}));
     let text = client.patient().order(Method::POST, &["v1", "drain"], &order).await?.text;
-    if output.json {
-        return write(&text);
-    }
     let Claims { claims, leases_held, fence } = client.read(&text)?;
+    let in_flight = || Fault::Local(in_flight(leases_held));
+    if output.json {
+        write(&text)?;
+        return if leases_held == 0 { Ok(()) } else { Err(in_flight()) };
+    }
     let fence = fence.map_or_else(|| "-".to_owned(), |fence| fence.to_string());
     let next = match leases_held {
-        0 => "next: duehook export --output FILE, then duehook import FILE on the server that takes over"
-            .to_owned(),
-        some => format!("{some} requests are still in flight: run duehook drain again to wait for them"),
+        0 => "next: duehook export --output FILE, then duehook import FILE on the server that takes over\n",
+        _ => "",
     };
-    write(&format!(
-        "claims {claims}, fence {fence}: nothing is sent and new deliveries get 503 draining\n{next}\n\
+    say(&format!(
+        "claims {claims}, fence {fence}: nothing is sent and new deliveries get 503 draining\n{next}\
          to go on here instead: duehook claims start --fence {fence}"
-    ))
+    ))?;
+    // What follows in a script is not to go on as if nothing were on its way.
+    if leases_held == 0 { Ok(()) } else { Err(in_flight()) }
+}
+
+fn in_flight(count: u64) -> String {
+    let are = counted(count, "request is", "requests are");
+    format!("drained, but {are} still in flight: run duehook drain again to wait longer")
 }
 
 /// Writes an export to a new file, or to standard output.
 pub(super) async fn export(client: &Client, output: &Output, to: Option<&Path>) -> Result<(), Fault> {
     let Some(path) = to else {
-        return copy(client, &mut std::io::stdout().lock(), "standard output").await.map(drop);
+        return copy(client, output, &mut std::io::stdout().lock(), "standard output").await.map(drop);
     };
     let name = path.display().to_string();
     let failed = |error: std::io::Error| Fault::Local(format!("{name}: {error}"));
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
-    let copied = match copy(client, &mut file, &name).await {
+    let copied = match copy(client, output, &mut file, &name).await {
         Ok(bytes) => file.sync_all().map(|()| bytes).map_err(failed),
         Err(fault) => Err(fault),
     };
@@ -84,12 +91,12 @@ pub(super) async fn export(client: &Client, output: &Output, to: Option<&Path>) 
 }
 
 /// Writes what comes, and how much it was if it was whole.
-async fn copy(client: &Client, to: &mut impl Write, name: &str) -> Result<u64, Fault> {
+async fn copy(client: &Client, output: &Output, to: &mut impl Write, name: &str) -> Result<u64, Fault> {
     let failed = |error: std::io::Error| Fault::Local(format!("{name}: {error}"));
     let broken =
         || Fault::Local("the export broke off before its end line: nothing of it is of use".to_owned());
     let mut answer = client.patient().stream(Method::GET, &["v1", "export"]).await?;
-    let (mut progress, mut tail) = (Progress::new("exported"), Vec::new());
+    let (mut progress, mut tail) = (Transfer::new(output, "exported", None), Vec::new());
     loop {
         let piece = answer.chunk().await.map_err(|_| broken())?;
         let Some(piece) = piece else { break };
@@ -114,7 +121,8 @@ pub(super) async fn import(client: &Client, output: &Output, asked: &files::Impo
     let flags = [("dry_run", asked.dry_run), ("stop_on_error", asked.stop_on_error)];
     let query: Vec<(&str, String)> =
         flags.into_iter().filter(|(_, on)| *on).map(|(name, on)| (name, on.to_string())).collect();
-    let body = reqwest::Body::wrap(Upload { from: source(&asked.file)?, progress: Progress::new("sent") });
+    let (from, length) = source(&asked.file)?;
+    let body = reqwest::Body::wrap(Upload { from, progress: Transfer::new(output, "sent", length) });
     let client = client.patient();
     let request = client.request_with(Method::POST, &["v1", "import"], &query);
     let request = request.header("content-type", "application/x-ndjson").body(body);
@@ -123,20 +131,31 @@ pub(super) async fn import(client: &Client, output: &Output, asked: &files::Impo
     if output.json {
         write(&text)?
     } else {
-        write(&shown(&told))?
+        say(&shown(&told))?
     }
     match told.rejected.len() as u64 + told.more_rejected {
         0 => Ok(()),
-        some => Err(Fault::Local(format!("{some} lines were rejected"))),
+        some => Err(Fault::Local(rejected(&told, some))),
     }
 }
 
-fn source(path: &PathBuf) -> Result<Box<dyn Read + Send + Sync>, Fault> {
+/// How many lines, and the first of them.
+fn rejected(told: &Import, count: u64) -> String {
+    let were = counted(count, "line was", "lines were");
+    let first = told.rejected.first();
+    let first = first.map(|it| format!(": line {}, {}", it.line, it.problem.sentence(None)));
+    let more = if count > 1 { ", and others after it" } else { "" };
+    first.map_or(format!("{were} rejected"), |first| format!("{were} rejected{first}{more}"))
+}
+
+/// What is sent, and how much of it there is, if that is known.
+fn source(path: &Path) -> Result<(Box<dyn Read + Send + Sync>, Option<u64>), Fault> {
     if path.as_os_str() == "-" {
-        return Ok(Box::new(std::io::stdin()));
+        return Ok((Box::new(std::io::stdin()), None));
     }
     let file = File::open(path).map_err(|error| Fault::Local(format!("{}: {error}", path.display())))?;
-    Ok(Box::new(file))
+    let length = file.metadata().ok().map(|it| it.len());
+    Ok((Box::new(file), length))
 }
 
 fn shown(told: &Import) -> String {
@@ -163,7 +182,7 @@ fn shown(told: &Import) -> String {
 /// A file that is read as fast as it is taken.
 struct Upload {
     from: Box<dyn Read + Send + Sync>,
-    progress: Progress,
+    progress: Transfer,
 }
 
 impl Body for Upload {
@@ -187,35 +206,6 @@ impl Body for Upload {
                 Poll::Ready(Some(Ok(Frame::data(piece.into()))))
             }
             Err(error) => Poll::Ready(Some(Err(error))),
-        }
-    }
-}
-
-/// One line on a terminal that is written anew as more is done.
-struct Progress {
-    what: &'static str,
-    bytes: u64,
-    told: u64,
-    on: bool,
-}
-
-impl Progress {
-    fn new(what: &'static str) -> Progress {
-        Progress { what, bytes: 0, told: 0, on: std::io::stderr().is_terminal() }
-    }
-
-    fn add(&mut self, bytes: usize) {
-        self.bytes += bytes as u64;
-        if self.on && self.bytes - self.told >= TELL_EVERY {
-            self.told = self.bytes;
-            let _closed = write!(std::io::stderr(), "\r{} {} MiB", self.what, self.bytes >> 20);
-        }
-    }
-
-    fn end(&mut self) {
-        if self.told > 0 {
-            self.told = 0;
-            let _closed = writeln!(std::io::stderr(), "\r{} {} MiB", self.what, self.bytes >> 20);
         }
     }
 }

@@ -28,9 +28,18 @@ pub(super) async fn test(client: &Client, output: &Output, trial: &Trial) -> Res
     let path = ["v1", "destinations", &trial.name, "test"];
     let answer = client.order_text(Method::POST, &path, body).await?;
     let attempt: Attempt = client.read(&answer.text)?;
-    let taken = attempt.result.as_deref() == Some("success");
+    let untaken = untaken(&trial.name, &attempt);
     output.either(|| answer.text.clone(), || attempt_table(output, &[attempt]))?;
-    if taken { Ok(()) } else { Err(Fault::Local(format!("{}: the test was not taken", trial.name))) }
+    untaken.map_or(Ok(()), |why| Err(Fault::Local(why)))
+}
+
+/// What came of the test, unless the receiver took it.
+fn untaken(name: &str, attempt: &Attempt) -> Option<String> {
+    match (attempt.result.as_deref(), attempt.status) {
+        (Some("success"), _) => None,
+        (_, Some(status)) => Some(format!("{name}: the receiver answered the test with {status}")),
+        (result, None) => Some(format!("{name}: no answer to the test ({})", result.unwrap_or("-"))),
+    }
 }
 
 /// A new secret; one that the server made is shown, as it will not be again.

@@ -8,8 +8,11 @@ use tokio::task::JoinSet;
 use super::serve::ServeError;
 use crate::config::{Auth, Listen, Listener, Settings};
 use crate::http::door::Reached;
-use crate::http::socket::{Certificate, Socket};
+use crate::http::socket::{BadCertificate, Certificate, Socket};
 use crate::http::{self, App};
+
+/// The tables of the listeners, in the order that all lists of them have.
+const TABLES: [&str; 3] = ["ingest", "admin", "metrics"];
 
 /// Where everything listens: ingest, admin, and metrics if they have their own.
 pub(super) type Addresses = [Option<String>; 3];
@@ -28,9 +31,20 @@ pub(super) async fn bind_all(settings: &Settings) -> Result<Sockets, ServeError>
     Ok([Some(ingest), Some(admin), metrics])
 }
 
+/// What each is to let in, its certificate read; a fault names its key first.
+pub(super) fn doors(settings: &Settings) -> Result<[Option<http::Limits>; 3], ServeError> {
+    let mut doors = [const { None }; 3];
+    for ((door, table), listener) in doors.iter_mut().zip(TABLES).zip(all_listeners(settings)) {
+        let Some(listener) = listener else { continue };
+        let named = |error| ServeError::Config(format!("{table}.{error}"));
+        *door = Some(limits(settings, listener).map_err(named)?);
+    }
+    Ok(doors)
+}
+
 pub(super) fn listen(
     settings: &Settings,
-    sockets: Sockets,
+    (sockets, limits): (Sockets, [Option<http::Limits>; 3]),
     app: &Arc<App>,
     listeners: &mut JoinSet<()>,
     stopping: &watch::Receiver<()>,
@@ -41,11 +55,11 @@ pub(super) fn listen(
         http::metrics_router(Arc::clone(app)),
     ];
     let (mut addresses, mut doors) = ([const { None }; 3], [const { None }; 3]);
-    let all = sockets.into_iter().zip(all_listeners(settings)).zip(routers).enumerate();
-    for (place, ((socket, listener), router)) in all {
-        let (Some(socket), Some(listener)) = (socket, listener) else { continue };
+    let all = sockets.into_iter().zip(limits).zip(all_listeners(settings)).zip(routers).enumerate();
+    for (place, (((socket, limits), listener), router)) in all {
+        let (Some(socket), Some(limits), Some(listener)) = (socket, limits, listener) else { continue };
         addresses[place] = Some(shown(&socket.place()?, listener));
-        let limits = http::Shared::from(door(settings, listener)?);
+        let limits = http::Shared::from(limits);
         doors[place] = Some(limits.clone());
         let mut stopping = stopping.clone();
         let stop = async move { drop(stopping.changed().await) };
@@ -61,12 +75,11 @@ pub(super) fn all_listeners(settings: &Settings) -> [Option<&Listener>; 3] {
 
 async fn bind(listener: &Listener) -> Result<Socket, ServeError> {
     let address = listener.listen.clone();
-    certificate(listener)?;
     Socket::bind(&address).await.map_err(|error| ServeError::Listen { address, error })
 }
 
 /// What a listener lets in, and the certificate that it shows.
-pub(super) fn door(settings: &Settings, listener: &Listener) -> Result<http::Limits, ServeError> {
+fn limits(settings: &Settings, listener: &Listener) -> Result<http::Limits, BadCertificate> {
     let mut limits = http::Limits::new(settings.ingest.max_connections, listener.allowed_hosts.clone());
     limits.door.any_host = listener.auth == Auth::Token;
     limits.door.reached = match (&listener.tls, listener.plaintext) {
@@ -74,13 +87,9 @@ pub(super) fn door(settings: &Settings, listener: &Listener) -> Result<http::Lim
         (None, true) => Reached::Either,
         (None, false) => Reached::Http,
     };
-    limits.certificate = certificate(listener)?.map(Arc::new);
-    Ok(limits)
-}
-
-fn certificate(listener: &Listener) -> Result<Option<Certificate>, ServeError> {
     let read = listener.tls.as_ref().map(Certificate::read).transpose();
-    read.map_err(|error| ServeError::Config(error.to_string()))
+    limits.certificate = read?.map(Arc::new);
+    Ok(limits)
 }
 
 /// Where a listener is reached.

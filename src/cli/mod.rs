@@ -17,6 +17,7 @@ mod fault;
 mod files;
 mod hand_over;
 mod keys;
+mod list;
 mod listeners;
 mod log_switch;
 mod near;
@@ -70,8 +71,15 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Help and version are done (0), anything else is wrong usage (2): clap knows which is which.
+/// Help and version are done (0), anything else is wrong usage (2): clap knows which is which. What
+/// could not be read may have asked for JSON all the same.
 fn usage(refusal: &clap::Error) -> ExitCode {
+    if refusal.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+        let said = refusal.render().to_string();
+        let fault = Fault::Usage(said.trim_start_matches("error: ").trim_end().to_owned());
+        fault.tell(true);
+        return fault.exit_code();
+    }
     let told = refusal.print();
     let code = u8::try_from(refusal.exit_code()).unwrap_or(2);
     if told.is_err() { ExitCode::FAILURE } else { ExitCode::from(code) }
@@ -87,7 +95,7 @@ fn carry_out(global: &Global, command: Command) -> Result<ExitCode, Fault> {
             Ok(serve::run(sources, loaded))
         }
         Command::CheckConfig(files) => {
-            check_config(&output, &settings(files, environment)?).map(|()| ExitCode::SUCCESS)
+            in_runtime(check_config(&output, settings(files, environment)?))?.map(|()| ExitCode::SUCCESS)
         }
         Command::Token(token) => token::run(&output, &token.command).map(|()| ExitCode::SUCCESS),
         Command::Simulate(asked) => {
@@ -150,7 +158,14 @@ fn sources(files: Files, environment: Environment) -> Sources {
     Sources { region, data, config, environment }
 }
 
-fn check_config(output: &Output, settings: &Settings) -> Result<(), Fault> {
+/// Reads what the settings name as `serve` would; all of it that cannot be used is told.
+async fn check_config(output: &Output, settings: Settings) -> Result<(), Fault> {
+    let settings = &settings;
+    let doors = listeners::doors(settings).err().map(|error| error.to_string());
+    let faults: Vec<String> = doors.into_iter().chain(outward::sender(settings).err()).collect();
+    if !faults.is_empty() {
+        return Err(Fault::Setup(faults.join("\n")));
+    }
     let Settings { region, data, ingest, admin, .. } = settings;
     output.either(
         || serde_json::json!({"valid": true, "region": region.as_str(), "data": data}).to_string(),

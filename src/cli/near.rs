@@ -3,11 +3,7 @@
 use super::client::Client;
 use super::fault::Fault;
 use super::wire::{Destination, Page};
-
-/// More edits than this, or than one in three letters, and it is another name.
-const MAX_EDITS: usize = 2;
-/// So many suggestions help; more are a list.
-const MAX_SHOWN: usize = 3;
+use crate::config::near;
 
 /// Adds to a refusal for an unknown destination the names that are close to `name`.
 pub(super) async fn suggest(client: &Client, name: &str, fault: Fault) -> Fault {
@@ -18,41 +14,31 @@ pub(super) async fn suggest(client: &Client, name: &str, fault: Fault) -> Fault 
     Fault::Problem(refusal)
 }
 
+/// Refuses a filter that names a destination that is not there: nothing matches it, and nobody would
+/// know why. Several with commas are all looked up; a token that may not read them is not in the way.
+pub(super) async fn named(client: &Client, destinations: Option<&str>) -> Result<(), Fault> {
+    for name in destinations.into_iter().flat_map(|names| names.split(',')).map(str::trim) {
+        let asked = client.get(&["v1", "destinations", name]).await;
+        let Err(Fault::Problem(refusal)) = asked else { continue };
+        if refusal.problem.status == 404 {
+            return Err(suggest(client, name, Fault::Problem(refusal)).await);
+        }
+    }
+    Ok(())
+}
+
 async fn hint(client: &Client, name: &str) -> Option<String> {
     let query = [("limit", "1000".to_owned())];
     let request = client.request_with(reqwest::Method::GET, &["v1", "destinations"], &query);
     let answer = client.answer(request).await.ok()?;
     let page: Page<Destination> = client.read(&answer.text).ok()?;
-    let near = near(name, page.data.iter().filter_map(|one| one.id.as_deref()));
-    (!near.is_empty()).then(|| format!("did you mean {}?", near.join(" or ")))
-}
-
-/// The closest of `names`, the closest first.
-fn near<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let measured = names.map(|other| (strsim::osa_distance(name, other), other));
-    let mut close: Vec<_> = measured
-        .filter(|(edits, other)| {
-            *edits <= MAX_EDITS.min(name.len() / 3) || (name.len() > 2 && other.starts_with(name))
-        })
-        .collect();
-    close.sort_unstable();
-    close.into_iter().take(MAX_SHOWN).map(|(_, other)| other).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_are_close() {
-        let check = |name: &str, want: &[&str]| {
-            let all = ["shop-eu", "shop-us", "shop-eu-archive", "billing"];
-            assert_eq!(near(name, all.into_iter()), want, "{name}");
-        };
-        check("shop-ue", &["shop-eu", "shop-us"]);
-        check("shop", &["shop-eu", "shop-us", "shop-eu-archive"]);
-        check("biling", &["billing"]);
-        check("nothing-like-it", &[]);
-        check("shot", &["shop-eu"; 0]);
+    if let Some(own) = page.data.iter().find(|one| one.id.as_deref() == Some(name)) {
+        let tenant = own.tenant.as_deref().unwrap_or("-");
+        return Some(format!(
+            "{name} is there, and is tenant {tenant}'s: leave --tenant out, or name that one"
+        ));
     }
+    let others = page.data.iter().filter_map(|one| one.id.as_deref());
+    let near = near::of(name, others);
+    (!near.is_empty()).then(|| near::question(&near))
 }

@@ -2,10 +2,11 @@
 //!
 //! Colour is only for a terminal; `anstream` drops it anywhere else and for `NO_COLOR`.
 
-use std::io::{BufRead as _, ErrorKind, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, ErrorKind, IsTerminal, Write as _};
+use std::os::fd::AsFd;
 use std::time::SystemTime;
 
-use comfy_table::{Cell, Color, ContentArrangement, Row, Table, presets};
+use comfy_table::{ContentArrangement, Table, presets};
 use rustix::termios::tcgetwinsize;
 
 use super::fault::Fault;
@@ -30,7 +31,7 @@ impl Output {
         json: impl FnOnce() -> String,
         people: impl FnOnce() -> String,
     ) -> Result<(), Fault> {
-        if self.json { write(&json()) } else { write(&people()) }
+        if self.json { write(&json()) } else { say(&people()) }
     }
 
     pub(super) fn version(&self) -> Result<(), Fault> {
@@ -53,7 +54,7 @@ impl Output {
                 "not done, because nobody confirmed it: {question} Add --yes"
             )));
         }
-        let _closed = write!(anstream::stderr(), "{question} [y/N] ");
+        let _closed = write!(anstream::stderr(), "{} ", for_stderr(&format!("{question} [y/N]")));
         let mut answer = String::new();
         let read = std::io::stdin().lock().read_line(&mut answer);
         match (read, answer.trim()) {
@@ -90,6 +91,43 @@ pub(super) fn write(text: &str) -> Result<(), Fault> {
     }
 }
 
+/// Writes sentences to standard output, broken between words where a terminal's lines end.
+pub(super) fn say(text: &str) -> Result<(), Fault> {
+    write(&wrapped(text, size().map_or(usize::MAX, |(wide, _)| usize::from(wide))))
+}
+
+/// Sentences for standard error, broken in the same way.
+pub(super) fn for_stderr(text: &str) -> String {
+    let wide = size_of(std::io::stderr()).map_or(usize::MAX, |(wide, _)| usize::from(wide));
+    wrapped(text, wide)
+}
+
+/// Lines broken between words, so that none is longer than `wide`; what follows a break is indented as
+/// its line is. A word that is longer, such as an address, stays whole.
+pub(super) fn wrapped(text: &str, wide: usize) -> String {
+    text.split('\n').map(|line| wrapped_line(line, wide)).collect::<Vec<_>>().join("\n")
+}
+
+fn wrapped_line(line: &str, wide: usize) -> String {
+    if line.chars().count() <= wide {
+        return line.to_owned();
+    }
+    let indent = &line[..line.len() - line.trim_start_matches(' ').len()];
+    let (mut text, mut at) = (String::new(), 0);
+    for word in line.split_whitespace() {
+        let long = word.chars().count();
+        if at > indent.len() && at + 1 + long > wide {
+            text.push('\n');
+            at = 0;
+        }
+        let before = if at == 0 { indent } else { " " };
+        text += before;
+        text += word;
+        at += before.len() + long;
+    }
+    text
+}
+
 #[expect(clippy::disallowed_methods, reason = "the client is an edge: it shows times relative to now")]
 fn now() -> Timestamp {
     SystemTime::now().into()
@@ -104,25 +142,38 @@ fn relative(now: Timestamp, time: Timestamp) -> String {
     }
 }
 
-/// A length of time in its largest fitting unit: `90 s`, `5 m`, `3 h`, `2 d`.
+/// `1 delivery`, `2 deliveries`.
+pub(super) fn deliveries(count: u64) -> String {
+    counted(count, "delivery", "deliveries")
+}
+
+/// So many of what has these names.
+pub(super) fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
+/// A length of time in its largest fitting unit, with the next smaller one while there are few of it:
+/// `90 s`, `5 m 20 s`, `12 m`, `2 d 23 h`.
 pub(super) fn length(length: Millis) -> String {
     let seconds = length.0 / 1000;
     match seconds {
         0 => format!("{} ms", length.0),
         1..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} m", seconds / 60),
-        7_200..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} d", seconds / 86_400),
+        120..7_200 => in_units(seconds, (60, "m"), (1, "s")),
+        7_200..172_800 => in_units(seconds, (3_600, "h"), (60, "m")),
+        _ => in_units(seconds, (86_400, "d"), (3_600, "h")),
     }
 }
 
-/// A table with a head, columns as wide as their content.
-pub(super) fn table(head: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(head.iter().map(|name| Cell::new(name.to_uppercase())));
-    flush_left(&mut table);
-    table
+/// Rounded down to the smaller unit, or to the larger one from [`MANY`] of it on.
+fn in_units(seconds: u64, (large, name): (u64, &str), (small, small_name): (u64, &str)) -> String {
+    /// The smaller unit is then less than a tenth of what is shown.
+    const MANY: u64 = 10;
+    match (seconds / large, seconds % large / small) {
+        (count, 0) => format!("{count} {name}"),
+        (count, _) if count >= MANY => format!("{count} {name}"),
+        (count, rest) => format!("{count} {name} {rest} {small_name}"),
+    }
 }
 
 /// Names and their values below each other.
@@ -134,7 +185,7 @@ pub(super) fn sheet(rows: Vec<(&str, String)>) -> String {
         table.add_row([name.to_owned(), value]);
     }
     flush_left(&mut table);
-    printed(&table)
+    table.trim_fmt()
 }
 
 /// On a terminal the columns share its width, elsewhere they are as wide as what stands in them.
@@ -146,53 +197,18 @@ fn fit(table: &mut Table) {
 
 /// Columns and lines of the terminal that standard output is, if it is one.
 pub(super) fn size() -> Option<(u16, u16)> {
-    let out = std::io::stdout();
+    size_of(std::io::stdout())
+}
+
+fn size_of(out: impl IsTerminal + AsFd) -> Option<(u16, u16)> {
     let size = out.is_terminal().then(|| tcgetwinsize(out).ok()).flatten();
     size.filter(|size| size.ws_col > 0 && size.ws_row > 0).map(|size| (size.ws_col, size.ws_row))
 }
 
 /// Columns begin at the left edge, two spaces apart.
-fn flush_left(table: &mut Table) {
+pub(super) fn flush_left(table: &mut Table) {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
-    }
-}
-
-/// The text of a table, without spaces at the ends of its lines. Where a terminal is too narrow for
-/// its columns, each row becomes a sheet: words are never cut in two.
-pub(super) fn printed(table: &Table) -> String {
-    let wide = size().map_or(usize::MAX, |(wide, _)| usize::from(wide));
-    if table.header().is_none() || natural_width(table) <= wide {
-        return table.trim_fmt();
-    }
-    records(table)
-}
-
-/// Columns as wide as their content, and two spaces after each.
-fn natural_width(table: &Table) -> usize {
-    table.column_max_content_widths().iter().map(|wide| usize::from(*wide) + 2).sum()
-}
-
-fn records(table: &Table) -> String {
-    let names: Vec<String> = table.header().into_iter().flat_map(Row::cell_iter).map(Cell::content).collect();
-    let names: Vec<String> = names.into_iter().map(|name| name.to_lowercase()).collect();
-    let sheets = table.row_iter().map(|row| {
-        let values = row.cell_iter().map(Cell::content);
-        sheet(names.iter().map(String::as_str).zip(values).collect())
-    });
-    sheets.collect::<Vec<_>>().join("\n\n")
-}
-
-/// A word that is good, bad or neither, coloured so.
-pub(super) fn word(text: &str) -> Cell {
-    let cell = Cell::new(text);
-    match text {
-        "delivered" | "active" | "success" | "closed" => cell.fg(Color::Green),
-        "rejected" | "exhausted" | "expired" | "quarantined" | "disabled" | "destination_gone" => {
-            cell.fg(Color::Red)
-        }
-        "delayed" | "paused" | "rate_limited" | "held" => cell.fg(Color::Yellow),
-        _ => cell,
     }
 }
 
@@ -214,16 +230,26 @@ mod tests {
         check("5 m ago", 999_700_000);
         check("in 2 h", 1_007_200_000);
         check("in 2 d", 1_172_800_000);
+        check("in 2 d 23 h", 1_259_199_000);
+        check("11 d ago", 1_000_000_000 - 999_999_999);
+        check("2 m 30 s ago", 999_850_000);
+        check("in 2 h 59 m", 1_010_799_000);
+        check("in 10 m", 1_000_659_000);
     }
 
     #[test]
-    fn lists_and_sheets_are_aligned() {
-        let mut list = table(&["id", "state"]);
-        list.add_row(["dlv_1", "ready"]);
-        list.add_row(["dlv_22", "x"]);
-        assert_eq!(printed(&list), "ID      STATE\ndlv_1   ready\ndlv_22  x");
-        assert_eq!(natural_width(&list), 15);
-        assert_eq!(records(&list), "id     dlv_1\nstate  ready\n\nid     dlv_22\nstate  x");
+    fn sentences_are_broken_between_words() {
+        let check = |text: &str, wide: usize, want: &str| assert_eq!(wrapped(text, wide), want, "{text:?}");
+        check("one two three", 80, "one two three");
+        check("one two three", 7, "one two\nthree");
+        check("  one two three", 9, "  one two\n  three");
+        check("a\nhttps://a.example/long b", 8, "a\nhttps://a.example/long\nb");
+        check("", 8, "");
+        check("one two", 2, "one\ntwo");
+    }
+
+    #[test]
+    fn sheets_are_aligned() {
         let text = sheet(vec![("id", "a".into()), ("none", "-".into()), ("tenant", "b".into())]);
         assert_eq!(text, "id      a\ntenant  b");
     }

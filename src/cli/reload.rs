@@ -12,12 +12,12 @@ use tokio::task::spawn_blocking;
 use super::listeners::{self, Doors};
 use super::log_switch::LogSwitch;
 use super::outward;
-use super::serve::{self, ServeError};
+use super::serve;
 use crate::config::{self, ConfigError, Loaded, Settings, Sources, differences};
 use crate::engine::command::{Command, Configuration, OPERATOR, Order};
 use crate::http::admin::config::Reload;
 use crate::http::error::{Code, FieldError, Problem};
-use crate::http::{App, Limits, Rulebook};
+use crate::http::{App, Rulebook};
 use crate::time::Millis;
 
 /// What stands for the file as a whole where a field is named.
@@ -80,9 +80,9 @@ impl Reloader {
         let (loaded, host) = read.await.map_err(|_| internal())?.map_err(refused)?;
         let new = &loaded.settings;
         needs_restart(&self.loaded.settings, new)?;
-        serve::check_slots(new.send.slots, self.descriptors).map_err(|error| fault("send.slots", &error))?;
-        let sender = outward::sender(new).map_err(sender_fault)?;
-        let doors = doors(new)?;
+        serve::check_slots(new.send.slots, self.descriptors).map_err(|error| named(error.to_string()))?;
+        let sender = outward::sender(new).map_err(named)?;
+        let doors = listeners::doors(new).map_err(|error| named(error.to_string()))?;
         let changed = differences(&self.loaded.shown, &loaded.shown);
         self.order(by, new, &host, &changed).await?;
         self.app.handle.follow(sender, serve::plan(new), new.ingest.min_free_disk);
@@ -126,18 +126,6 @@ impl Reloader {
     }
 }
 
-/// What each listener is to let in from now on.
-fn doors(settings: &Settings) -> Result<[Option<Limits>; 3], Problem> {
-    let mut doors = [const { None }; 3];
-    let tables = ["ingest", "admin", "metrics"];
-    for ((door, table), listener) in doors.iter_mut().zip(tables).zip(listeners::all_listeners(settings)) {
-        let Some(listener) = listener else { continue };
-        let made = listeners::door(settings, listener);
-        *door = Some(made.map_err(|error| fault(&format!("{table}.tls_cert"), &error))?);
-    }
-    Ok(doors)
-}
-
 /// What cannot change while the server runs is named, all of it at once.
 fn needs_restart(old: &Settings, new: &Settings) -> Result<(), Problem> {
     let listen = |settings: &Settings| {
@@ -157,23 +145,27 @@ fn needs_restart(old: &Settings, new: &Settings) -> Result<(), Problem> {
     if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
 }
 
-/// 422 with the key that is at fault.
+/// 422 with the key that is at fault, which its detail does not say again.
 fn refused(error: ConfigError) -> Problem {
-    let detail = error.to_string();
     match error {
-        ConfigError::Unreadable { .. } | ConfigError::Syntax { .. } => Problem::field(FILE, detail),
-        ConfigError::Unknown { key, .. } | ConfigError::Invalid { key, .. } => Problem::field(key, detail),
+        ConfigError::Unreadable { .. } | ConfigError::Syntax { .. } => {
+            Problem::field(FILE, error.to_string())
+        }
+        ConfigError::Unknown { kind, key, origin, known } => {
+            Problem::field(key, format!("unknown {kind} ({origin}){known}"))
+        }
+        ConfigError::Invalid { key, origin, allowed } => {
+            Problem::field(key, format!("must be {allowed} ({origin})"))
+        }
     }
 }
 
-fn fault(field: &str, error: &ServeError) -> Problem {
-    Problem::field(field.to_owned(), error.to_string())
-}
-
 /// The key at fault stands before the first space of what is said.
-fn sender_fault(said: String) -> Problem {
-    let key = said.split(' ').next().filter(|word| word.starts_with("send.")).unwrap_or("send").to_owned();
-    Problem::field(key, said)
+fn named(said: String) -> Problem {
+    match said.split_once(' ') {
+        Some((key, rest)) if key.contains('.') => Problem::field(key.to_owned(), rest.to_owned()),
+        Some(_) | None => Problem::field(FILE, said),
+    }
 }
 
 fn internal() -> Problem {
@@ -215,5 +207,21 @@ mod tests {
         check("[send]\nslots = 0", "send.slots");
         check("[send]\nslot = 1", "send.slot");
         check("x", "config");
+        check("[sned]", "[sned]");
+    }
+
+    #[test]
+    fn a_refusal_names_its_key_once() {
+        let check = |problem: Problem, want: &str| assert_eq!(problem.detail, want);
+        let config = |text: &str| refused(config::parse(text).unwrap_err());
+        let slots = "send.slots: must be a whole number from 1 to 100000 (config file, line 2)";
+        check(config("[send]\nslots = 0"), slots);
+        let unknown = config("[send]\nslotz = 0").detail;
+        assert!(
+            unknown.starts_with("send.slotz: unknown key (config file, line 2): did you mean slots?"),
+            "{unknown}"
+        );
+        check(named("admin.tls_cert /x: gone".into()), "admin.tls_cert: /x: gone");
+        check(named("nothing is there".into()), "config: nothing is there");
     }
 }

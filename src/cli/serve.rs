@@ -3,6 +3,7 @@
 mod first;
 
 use std::future::pending;
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -10,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::listeners::{Addresses, bind_all, listen};
+use super::listeners::{Addresses, bind_all, doors, listen};
 use super::log_switch::LogSwitch;
 use super::reload::Reloader;
 use super::{outward, process, supervisor};
@@ -18,6 +19,7 @@ use crate::config::{Auth, Listen, Listener, Loaded, Settings, Sources};
 use crate::driver::backup::Plan;
 use crate::driver::clock::Clock;
 use crate::driver::{self, Custody, Driver, Handle};
+use crate::engine::live::DestinationsLive;
 use crate::engine::{Engine, Limits, Retention, Seed};
 use crate::http::{App, Build};
 use crate::sender::Sender;
@@ -116,6 +118,7 @@ async fn serve(
     let clock = Clock::start();
     // Whatever else can fail does so before the file is opened: a start that fails after it
     // would look like a crash to the next one.
+    let doors = doors(settings)?;
     let sockets = bind_all(settings).await?;
     let sender = outward::sender(settings).map_err(ServeError::Config)?;
     let opening = supervisor::opening(&settings.data, meter);
@@ -127,8 +130,9 @@ async fn serve(
     let app = App::new(handle.clone(), settings, BUILD);
     app.config.show(loaded.shown.clone());
     let orders = app.config.listen();
-    let (addresses, limits) = listen(settings, sockets, &app, &mut listeners, &stopping)?;
-    announce(settings, addresses);
+    let (addresses, limits) = listen(settings, (sockets, doors), &app, &mut listeners, &stopping)?;
+    let newcomer = std::io::stdout().is_terminal() && has_no_destination(&handle);
+    announce(settings, addresses, newcomer);
     let (patience, patient) = watch::channel(settings.shutdown_timeout);
     let mut reloading = JoinSet::new();
     let reloader = Reloader { sources, loaded, app, limits, log, descriptors, patience, host };
@@ -247,15 +251,21 @@ pub(super) fn check_slots(slots: u32, most: u64) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// What to do next, on standard output: the log is elsewhere.
-fn announce(settings: &Settings, [ingest, admin, metrics]: Addresses) {
+/// True for a file that nothing can be sent with yet.
+fn has_no_destination(handle: &Handle) -> bool {
+    let DestinationsLive { active, held, paused, disabled } = handle.live().destinations;
+    active + held + paused + disabled == 0
+}
+
+/// Where it listens, on standard output: the log is elsewhere. To whoever is new, what to do next as well.
+fn announce(settings: &Settings, [ingest, admin, metrics]: Addresses, newcomer: bool) {
     let (Some(ingest), Some(admin)) = (ingest, admin) else { return };
     let mut text = format!("ingest   {ingest}\nadmin    {admin}\n");
     if let Some(metrics) = metrics {
         text += &format!("metrics  {metrics}\n");
     }
     text += &format!("data     {}, region {}\n", settings.data.display(), settings.region);
-    if [&settings.ingest.listener, &settings.admin].iter().all(|it| is_open(it)) {
+    if newcomer && [&settings.ingest.listener, &settings.admin].iter().all(|it| is_open(it)) {
         text += &first::delivery(&ingest, &admin);
     }
     anstream::print!("{text}");

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::args::files::ClaimsCommand;
 use super::client::Client;
 use super::fault::Fault;
-use super::output::{Output, write};
+use super::output::{Output, deliveries as counted, say, write};
 use super::progress;
 use super::wire::{Backup, Claims};
 
@@ -27,7 +27,7 @@ pub(super) async fn backup(client: &Client, output: &Output, path: &Path) -> Res
         0 => "whole".to_owned(),
         n => format!("{n} records or bodies DAMAGED as in the source, the rest whole"),
     };
-    write(&format!("{path}: {deliveries} deliveries, {bytes} bytes, read back, {state}, in {took_ms} ms"))
+    say(&format!("{path}: {}, {bytes} bytes, read back, {state}, in {took_ms} ms", counted(deliveries)))
 }
 
 /// Stops or starts all claims.
@@ -42,5 +42,5 @@ pub(super) async fn claims(client: &Client, output: &Output, command: &ClaimsCom
         return write(&text);
     }
     let Claims { claims, leases_held, .. } = client.read(&text)?;
-    write(&format!("claims {claims}, {leases_held} in flight"))
+    say(&format!("claims {claims}, {leases_held} in flight"))
 }

@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::args::simulate::{Simulate, Step};
 use super::fault::Fault;
-use super::output::{Output, printed, table, word, write};
+use super::list::{Cell, Column, List, column, word};
+use super::output::{Output, say, write};
 use crate::config::Settings;
 use crate::outcome::{Counted, Decision, Ending, Outcome, Standing, Verdict, decide};
 use crate::policy::Policy;
@@ -16,6 +17,18 @@ use crate::time::{Millis, Timestamp};
 
 /// A record knows of no more attempts in a row ([`crate::delivery::LOG_IN_RECORD`]).
 const MAX_UNSENT: u32 = crate::delivery::LOG_IN_RECORD as u32;
+
+/// What is shown of each attempt.
+pub(super) const COLUMNS: [Column; 8] = [
+    column("attempt", 0),
+    column("at", 0),
+    column("answer", 0),
+    column("failures", 3),
+    column("throttles", 4),
+    column("wait", 1),
+    column("next", 0),
+    column("destination", 2),
+];
 
 /// One attempt of the story.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,7 +62,8 @@ pub(super) fn run(output: &Output, asked: &Simulate, settings: &Settings) -> Res
         story.attempts.iter().try_for_each(|one| write(&document(one).to_string()))?;
         write(&last(&story).to_string())?;
     } else {
-        write(&shown(&story, policy))?;
+        write(&shown(&story))?;
+        say(&format!("\n{}", sentence(&story, policy)))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -123,26 +137,25 @@ fn standing(
     }
 }
 
-fn shown(story: &Story, policy: &Policy) -> String {
-    let mut rows =
-        table(&["attempt", "at", "answer", "failures", "throttles", "wait", "next", "destination"]);
+fn shown(story: &Story) -> String {
+    let mut rows = List::of(&COLUMNS);
     for one in &story.attempts {
         let (wait, next) = match one.decision.verdict {
             Verdict::Again { due, .. } => (due.since(one.at).to_string(), passed(due)),
             Verdict::End(ending) => ("-".to_owned(), ending.as_str().to_owned()),
         };
         rows.add_row([
-            one.n.to_string().into(),
+            Cell::new(one.n),
             passed(one.at).into(),
-            one.answer.clone().into(),
-            one.failures.to_string().into(),
-            one.throttles.to_string().into(),
+            Cell::new(&one.answer),
+            Cell::new(one.failures),
+            Cell::new(one.throttles),
             wait.into(),
             word(&next),
             destination(&one.decision).into(),
         ]);
     }
-    format!("{}\n\n{}", printed(&rows), sentence(story, policy))
+    rows.printed()
 }
 
 /// What follows for everything else that is for the destination.
@@ -198,7 +211,8 @@ mod tests {
     fn told(answers: &str) -> String {
         let answers = crate::cli::args::simulate::answers(answers).unwrap();
         let policy = Policy { jitter: crate::policy::Jitter::None, ..Policy::default() };
-        shown(&tell(&policy, &answers.0, 0), &policy)
+        let story = tell(&policy, &answers.0, 0);
+        format!("{}\n\n{}", shown(&story), sentence(&story, &policy))
     }
 
     #[test]
@@ -211,7 +225,7 @@ mod tests {
         4        +2m 36s 145ms  timeout  3         1          2m           +4m 36s 145ms  -
         5        +4m 36s 145ms  204      3         1          -            delivered      -
 
-        delivered 4m 36s 145ms after it was accepted; it would expire at +3days
+        delivered 4m 36s 145ms after it was accepted; it would expire at +3d
         waits are those of one delivery (jitter none): --delivery N shows another
         ");
     }
@@ -225,7 +239,7 @@ mod tests {
         check("410", "disabled");
         check("410", "destination_gone 0s after");
         check("404", "rejected");
-        check("503*99", "expired 3days after it was accepted");
+        check("503*99", "expired 3d after it was accepted");
         check("503", "attempt 2 is due at +5s");
         check("interrupted*9", "quarantined");
         check("not_processed*2", "attempt 3 is due at +6s");

@@ -1,18 +1,54 @@
 //! `stats`: the whole server at a glance, and who has most waiting.
 
-use comfy_table::{Cell, Table};
 use reqwest::Method;
 use serde_json::value::RawValue;
 
 use super::args;
 use super::client::Client;
 use super::fault::Fault;
-use super::output::{Output, length, printed, table, word, write};
+use super::list::{Cell, Column, List, column, named, word};
+use super::output::{Output, length, size, wrapped, write};
 use super::wire::{Class, DestinationRow, RawPage, Stats, TenantRow};
 use crate::time::Millis;
 
 /// The most that a page may have (API.md).
 const PAGE: u64 = 1000;
+/// What is shown of each class.
+pub(super) const CLASSES: [Column; 10] = [
+    named("class", 0),
+    column("ready", 0),
+    column("held", 0),
+    column("delayed", 0),
+    column("leased", 0),
+    column("oldest ready", 1),
+    column("oldest held", 2),
+    column("claims/s", 4),
+    column("first p95", 3),
+    column("window", 5),
+];
+
+/// What is shown of each tenant.
+pub(super) const TENANTS: [Column; 6] = [
+    named("tenant", 0),
+    column("destinations", 3),
+    column("waiting", 0),
+    column("held", 0),
+    column("in flight", 1),
+    column("oldest due", 2),
+];
+
+/// What is shown of each destination.
+pub(super) const DESTINATIONS: [Column; 9] = [
+    named("destination", 0),
+    named("tenant", 4),
+    column("state", 0),
+    column("waiting", 0),
+    column("held", 0),
+    column("in flight", 1),
+    column("oldest due", 2),
+    column("hold ends", 3),
+    column("failing since", 5),
+];
 
 /// A list of tenants or destinations, or the totals.
 pub(super) async fn run(client: &Client, output: &Output, asked: args::Stats) -> Result<(), Fault> {
@@ -24,7 +60,7 @@ pub(super) async fn run(client: &Client, output: &Output, asked: args::Stats) ->
 }
 
 async fn tenants(client: &Client, output: &Output, asked: &args::Stats) -> Result<(), Fault> {
-    let mut shown = table(&["tenant", "destinations", "waiting", "held", "in flight", "oldest due"]);
+    let mut shown = List::of(&TENANTS);
     let rows = ranked(client, "tenants", asked).await?;
     for row in &rows {
         if output.json {
@@ -45,7 +81,7 @@ async fn tenants(client: &Client, output: &Output, asked: &args::Stats) -> Resul
 }
 
 async fn destinations(client: &Client, output: &Output, asked: &args::Stats) -> Result<(), Fault> {
-    let mut shown = destination_table();
+    let mut shown = List::of(&DESTINATIONS);
     for row in ranked(client, "destinations", asked).await? {
         if output.json {
             write(row.get())?;
@@ -60,25 +96,11 @@ async fn destinations(client: &Client, output: &Output, asked: &args::Stats) -> 
 pub(super) async fn destinations_text(client: &Client, output: &Output, limit: u64) -> Result<String, Fault> {
     let sort = Some("waiting".to_owned());
     let asked = args::Stats { tenants: false, destinations: true, sort, limit };
-    let mut shown = destination_table();
+    let mut shown = List::of(&DESTINATIONS);
     for row in ranked(client, "destinations", &asked).await? {
         shown.add_row(destination_row(output, client.read(row.get())?));
     }
-    Ok(if shown.is_empty() { "no destinations".to_owned() } else { printed(&shown) })
-}
-
-fn destination_table() -> Table {
-    table(&[
-        "destination",
-        "tenant",
-        "state",
-        "waiting",
-        "held",
-        "in flight",
-        "oldest due",
-        "hold ends",
-        "failing since",
-    ])
+    Ok(if shown.is_empty() { "no destinations".to_owned() } else { shown.printed() })
 }
 
 fn destination_row(output: &Output, row: DestinationRow) -> Vec<Cell> {
@@ -95,11 +117,11 @@ fn destination_row(output: &Output, row: DestinationRow) -> Vec<Cell> {
     ]
 }
 
-fn finish(output: &Output, shown: &Table, none: &str) -> Result<(), Fault> {
+fn finish(output: &Output, shown: &List, none: &str) -> Result<(), Fault> {
     match (output.json, shown.is_empty()) {
         (true, _) => Ok(()),
         (false, true) => write(none),
-        (false, false) => write(&printed(shown)),
+        (false, false) => write(&shown.printed()),
     }
 }
 
@@ -137,24 +159,15 @@ pub(super) async fn document(client: &Client) -> Result<String, Fault> {
 /// The totals for people.
 pub(super) async fn totals_text(client: &Client) -> Result<String, Fault> {
     let stats: Stats = client.read(&document(client).await?)?;
-    let mut shown = table(&[
-        "class",
-        "ready",
-        "held",
-        "delayed",
-        "leased",
-        "oldest ready",
-        "oldest held",
-        "claims/s",
-        "first p95",
-        "window",
-    ]);
+    let mut shown = List::of(&CLASSES);
     let mut classes: Vec<_> = stats.classes.iter().collect();
     classes.sort_by_key(|(_, class)| class.window_ms);
     for (name, class) in classes {
         shown.add_row(row(name, class));
     }
-    Ok(format!("{}\n\n{}\n\n{}", head(&stats), printed(&shown), forecast(&stats)))
+    let wide = size().map_or(usize::MAX, |(wide, _)| usize::from(wide));
+    let [head, forecast] = [head(&stats), forecast(&stats)].map(|text| wrapped(&text, wide));
+    Ok(format!("{head}\n\n{}\n\n{forecast}", shown.printed()))
 }
 
 fn head(stats: &Stats) -> String {

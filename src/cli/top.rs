@@ -31,10 +31,10 @@ const REST_OF_SCREEN: &str = "\x1b[J";
 /// Draws until `q` or ctrl-c; once, if that is asked for or if nobody looks.
 pub(super) async fn run(client: &Client, output: &Output, asked: Top) -> Result<(), Fault> {
     if output.json || asked.once || !std::io::stdout().is_terminal() {
-        return write(&frame(client, output, ROWS).await?);
+        return write(&frame(client, output).await?);
     }
     // The first frame before the screen is taken: what goes wrong is told where it can be read.
-    let first = frame(client, output, rows()).await?;
+    let first = frame(client, output).await?;
     let _screen = Screen::take();
     draw(&first);
     watch(client, output).await
@@ -48,25 +48,27 @@ async fn watch(client: &Client, output: &Output) -> Result<(), Fault> {
         tokio::select! {
             () = keys.end() => return Ok(()),
             _ = tokio::signal::ctrl_c() => return Ok(()),
-            _ = clock.tick() => draw(&frame(client, &Output::new(output.json, false), rows()).await?),
+            _ = clock.tick() => draw(&frame(client, &Output::new(output.json, false)).await?),
         }
     }
 }
 
 /// What is shown at one moment.
-async fn frame(client: &Client, output: &Output, rows: u64) -> Result<String, Fault> {
+async fn frame(client: &Client, output: &Output) -> Result<String, Fault> {
     if output.json {
         return stats::document(client).await;
     }
     let totals = stats::totals_text(client).await?;
-    let destinations = stats::destinations_text(client, output, rows).await?;
+    let destinations = stats::destinations_text(client, output, rows(size(), &totals)).await?;
     Ok(format!("{totals}\n\n{destinations}"))
 }
 
 /// Rows for destinations: what the totals leave of the screen.
-fn rows() -> u64 {
-    const TOTALS: u16 = 12;
-    size().map_or(ROWS, |(_, high)| u64::from(high.saturating_sub(TOTALS)).clamp(1, 1_000))
+fn rows(size: Option<(u16, u16)>, totals: &str) -> u64 {
+    /// The empty line below the totals, the head of the list, and the line of the cursor.
+    const BETWEEN: u64 = 3;
+    let taken = totals.lines().count() as u64 + BETWEEN;
+    size.map_or(ROWS, |(_, high)| u64::from(high).saturating_sub(taken).clamp(1, 1_000))
 }
 
 /// Writes a frame over the one before, cut to the screen's height.
@@ -146,4 +148,18 @@ fn until_q() {
     let keys = std::io::stdin().lock().bytes();
     let is_end = |key: &u8| matches!(key, b'q' | b'Q' | 0x04);
     let _end = keys.map_while(Result::ok).find(is_end);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn destinations_have_what_the_totals_leave() {
+        let totals = "head\n\nCLASS\na\nb\nc\n\nforecast";
+        let check = |size, want: u64| assert_eq!(rows(size, totals), want, "{size:?}");
+        check(Some((80, 30)), 19);
+        check(Some((80, 5)), 1);
+        check(None, ROWS);
+    }
 }

@@ -17,7 +17,7 @@ use crate::drill::{
 /// Runs the scripted receiver until it is interrupted.
 pub(super) async fn receiver(output: &Output, options: Receiver) -> Result<ExitCode, Fault> {
     let Receiver { listen, quiet } = options;
-    let served = receiver::serve(ReceiverOptions { listen, quiet: quiet || output.json }).await;
+    let served = receiver::serve(ReceiverOptions { listen, quiet, json: output.json }).await;
     served.map_err(|error| Fault::Local(format!("cannot listen on {listen}: {error}")))?;
     Ok(ExitCode::SUCCESS)
 }

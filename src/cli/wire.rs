@@ -209,6 +209,8 @@ pub(super) struct Destination {
     pub policy: Option<String>,
     pub timeout_ms: Option<u64>,
     pub connect_timeout_ms: Option<u64>,
+    /// Only their names are shown.
+    pub headers: BTreeMap<String, serde_json::Value>,
     pub allow_cidrs: Vec<String>,
     pub hold_scope: Option<String>,
     pub state: Option<String>,

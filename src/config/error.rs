@@ -40,8 +40,9 @@ pub enum ConfigError {
     },
     #[error("config file, line {line}: {reason}")]
     Syntax { line: usize, reason: String },
-    #[error("unknown key {key} ({origin}); {place} has: {known}")]
-    Unknown { key: String, origin: Origin, place: String, known: String },
+    /// What is said of what there is begins with what was perhaps meant.
+    #[error("unknown {kind} {key} ({origin}){known}")]
+    Unknown { kind: &'static str, key: String, origin: Origin, known: String },
     #[error("{key} ({origin}): must be {allowed}")]
     Invalid { key: String, origin: Origin, allowed: String },
 }

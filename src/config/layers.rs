@@ -10,6 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, Origin};
+use super::near;
 use super::value::{Reading, Value};
 use super::{Environment, PREFIX, Sources};
 
@@ -24,7 +25,12 @@ const MAX_FILE: u64 = 1024 * 1024;
 /// The client's own variables, and the one that names the file.
 const OTHER_VARIABLES: [&str; 3] = ["DUEHOOK_ADMIN", "DUEHOOK_TOKEN_FILE", "DUEHOOK_CONFIG"];
 /// Keys without a table that have a variable (API.md).
-const BARE_VARIABLES: [(&str, &str); 2] = [("DUEHOOK_REGION", "region"), ("DUEHOOK_DATA", "data")];
+const BARE_VARIABLES: [(&str, &str); 4] = [
+    ("DUEHOOK_REGION", "region"),
+    ("DUEHOOK_DATA", "data"),
+    ("DUEHOOK_SHUTDOWN_TIMEOUT", "shutdown_timeout"),
+    ("DUEHOOK_HOST_ID", "host_id"),
+];
 /// Tables that may stand empty; so may every named one.
 const TABLES: [&str; 12] = [
     "backup",
@@ -197,17 +203,44 @@ impl Layers {
     /// Refuses what nothing asked for; where the rest was set.
     pub(super) fn finish(self) -> Result<Origins, ConfigError> {
         let Some((key, set)) = self.set.iter().next() else { return Ok(self.origins) };
-        let above = &key[..key.len() - 1];
-        let beside = self.asked.iter().filter(|asked| asked[..asked.len() - 1] == *above);
-        let mut known: Vec<&str> = beside.filter_map(|asked| asked.last()).map(String::as_str).collect();
-        known.dedup();
-        Err(ConfigError::Unknown {
-            key: key.join("."),
-            origin: set.origin.clone(),
-            place: if above.is_empty() { "the top level".into() } else { format!("[{}]", above.join(".")) },
-            known: if known.is_empty() { "no keys".into() } else { known.join(", ") },
-        })
+        Err(self.unknown(key, &set.origin))
     }
+
+    fn unknown(&self, key: &[String], origin: &Origin) -> ConfigError {
+        let (last, above) = key.split_last().expect("a key has a name");
+        let beside = self.asked.iter().filter(|asked| asked[..asked.len() - 1] == *above);
+        let mut keys: Vec<&str> = beside.filter_map(|asked| asked.last()).map(String::as_str).collect();
+        keys.dedup();
+        let (kind, name, known) = match above {
+            [table] if keys.is_empty() && NAMED.contains(&table.as_str()) => {
+                ("key", key.join("."), format!("; [{table}] has: tables [{table}.<name>]"))
+            }
+            // A table that is not there at all, or stands where a key should.
+            [table, ..] if keys.is_empty() => {
+                ("table", format!("[{}]", above.join(".")), known("the file", table, &TABLES, "[", "]"))
+            }
+            [] if self.set[key].value == Value::Other && !keys.contains(&last.as_str()) => {
+                ("table", format!("[{last}]"), known("the file", last, &TABLES, "[", "]"))
+            }
+            [] => ("key", key.join("."), known("the top level", last, &keys, "", "")),
+            above => ("key", key.join("."), known(&format!("[{}]", above.join(".")), last, &keys, "", "")),
+        };
+        ConfigError::Unknown { kind, key: name, origin: origin.clone(), known }
+    }
+}
+
+/// What was perhaps meant by `name`, and all that `place` has.
+fn known(place: &str, name: &str, all: &[&str], open: &str, close: &str) -> String {
+    let written = |name: &str| format!("{open}{name}{close}");
+    let near: Vec<String> = near::of(name, all.iter().copied()).into_iter().map(written).collect();
+    let near: Vec<&str> = near.iter().map(String::as_str).collect();
+    let all: Vec<String> = all.iter().map(|name| written(name)).collect();
+    let all = all.join(", ");
+    if near.is_empty() {
+        return format!("; {place} has: {all}");
+    }
+    let (first, rest) = place.split_at(1);
+    format!(": {} {}{rest} has: {all}", near::question(&near), first.to_uppercase())
 }
 
 fn read_file(path: &Path) -> Result<String, ConfigError> {
@@ -239,14 +272,10 @@ fn variable(name: &str) -> Option<Key> {
 }
 
 fn unknown_variable(name: &str, origin: &Origin) -> ConfigError {
-    ConfigError::Unknown {
-        key: name.into(),
-        origin: origin.clone(),
-        place: "the environment".into(),
-        known: "DUEHOOK_REGION, DUEHOOK_DATA, DUEHOOK_CONFIG, DUEHOOK_ADMIN, DUEHOOK_TOKEN_FILE, \
-                DUEHOOK_<TABLE>__<KEY>"
-            .into(),
-    }
+    let bare = BARE_VARIABLES.iter().map(|(name, _)| *name);
+    let all: Vec<&str> = bare.chain(OTHER_VARIABLES).chain(["DUEHOOK_<TABLE>__<KEY>"]).collect();
+    let known = known("the environment", name, &all, "", "");
+    ConfigError::Unknown { kind: "variable", key: name.into(), origin: origin.clone(), known }
 }
 
 fn word(key: &[String], value: &OsStr, origin: &Origin) -> Result<Value, ConfigError> {

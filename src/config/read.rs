@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use super::error::{ConfigError, Origin};
 use super::layers::{Layers, Origins};
 use super::value::{Reading, Value};
-use super::{Backup, Ingest, Listen, Listener, Log, LogFormat, Retention, Send, Settings, default_policy};
+use super::{Backup, Ingest, Listener, Log, LogFormat, Retention, Send, Settings, default_policy};
 use crate::model::destination::{CONCURRENCY_MAX, CONNECT_TIMEOUT_RANGE, TIMEOUT_RANGE};
 use crate::model::{MAX_AGE_RANGE, MAX_PAYLOAD_LIMIT, Name};
 use crate::policy::{Jitter, MAX_DELAY_LIMIT, MAX_STEPS, Policy};
@@ -76,8 +76,8 @@ pub(super) fn settings(mut layers: Layers) -> Result<(Settings, Origins), Config
         tokens: access::tokens(&mut layers)?,
     };
     let origins = layers.finish()?;
-    addresses_differ(&settings)?;
-    access::keys_fit(&settings)?;
+    access::addresses_differ(&settings, &origins)?;
+    access::keys_fit(&settings, &origins)?;
     Ok((settings, origins))
 }
 
@@ -221,17 +221,6 @@ fn backup(layers: &mut Layers, default: Backup) -> Result<Option<Backup>, Config
     })?;
     let keep = layers.take(&["backup", "keep"], default.keep, |value| value.whole(1..=MAX_KEPT))?;
     Ok(dir.map(|dir| Backup { dir, every, keep }))
-}
-
-/// Port 0 is a different port each time.
-fn addresses_differ(settings: &Settings) -> Result<(), ConfigError> {
-    let metrics = settings.metrics.as_ref().map(|listener| &listener.listen);
-    let all = [Some(&settings.ingest.listener.listen), Some(&settings.admin.listen), metrics];
-    let any = |listen: &Listen| matches!(listen, Listen::Tcp(address) if address.port() == 0);
-    let fixed: Vec<_> = all.into_iter().flatten().filter(|listen| !any(listen)).collect();
-    let twice = |(at, address)| fixed[..at].contains(address);
-    let differ = !fixed.iter().enumerate().any(twice);
-    agree(differ, "listen", Origin::Default, || "another address for each listener".into())
 }
 
 fn agree(good: bool, key: &str, origin: Origin, allowed: impl FnOnce() -> String) -> Result<(), ConfigError> {

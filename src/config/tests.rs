@@ -188,6 +188,8 @@ fn variables_stand_for_every_type() {
     check("DUEHOOK_TENANT__ACME__WEIGHT", "2", |s| {
         s.tenant_weights.named.insert("acme".parse().unwrap(), 2);
     });
+    check("DUEHOOK_HOST_ID", "box-1", |s| s.host_id = "box-1".into());
+    check("DUEHOOK_SHUTDOWN_TIMEOUT", "5s", |s| s.shutdown_timeout = Millis::seconds(5));
     check("DUEHOOK_ADMIN", "http://127.0.0.1:1", |_| {});
     check("DUEHOOK_TOKEN_FILE", "t", |_| {});
 }
@@ -197,8 +199,15 @@ fn variables_that_are_refused() {
     let check =
         |name: &str, value: &str, parts: &[&str]| refused(load_with(None, &[(name, value)]), parts, name);
     check("DUEHOOK_SLOTS", "5", &["DUEHOOK_SLOTS", "environment", "DUEHOOK_<TABLE>__<KEY>"]);
-    check("DUEHOOK_HOST_ID", "5", &["DUEHOOK_HOST_ID"]);
-    check("DUEHOOK_", "5", &["unknown key DUEHOOK_"]);
+    check("DUEHOOK_REGOIN", "eu", &["unknown variable DUEHOOK_REGOIN", "did you mean DUEHOOK_REGION?"]);
+    check(
+        "DUEHOOK_SNED__SLOTS",
+        "5",
+        &["unknown table [sned] (environment, DUEHOOK_SNED__SLOTS)", "[send]?"],
+    );
+    check("DUEHOOK_SHUTDOWN_TIMEOUT", "2h", &["shutdown_timeout", "DUEHOOK_SHUTDOWN_TIMEOUT"]);
+    check("DUEHOOK_SEND__PORTS", "443;80", &["send.ports", "values with commas between them"]);
+    check("DUEHOOK_", "5", &["unknown variable DUEHOOK_"]);
     check("DUEHOOK_SEND__", "5", &["DUEHOOK_SEND__"]);
     check("DUEHOOK_SEND__SLOT", "5", &["unknown key send.slot", "[send]", "slots"]);
     check("DUEHOOK_SEND__SLOTS", "many", &["send.slots", "DUEHOOK_SEND__SLOTS", "whole number"]);
@@ -209,7 +218,7 @@ fn variables_that_are_refused() {
     check("DUEHOOK_RESERVE__FIRST_ATTEMPTS", "NaN", &["reserve.first_attempts", "from 0.0 to 0.9"]);
     check("DUEHOOK_TENANT__ACME__MAX_WAITING", "-1", &["tenant.acme.max_waiting", "whole number"]);
     check("DUEHOOK_TENANT__ACME__QUOTA_PER_SECOND", "0.5", &["tenant.acme.quota_per_second"]);
-    check("DUEHOOK_RETENTION__AUDIT", "1h", &["retention.audit", "from \"1day\""]);
+    check("DUEHOOK_RETENTION__AUDIT", "1h", &["retention.audit", "from \"1d\""]);
     check("DUEHOOK_CONFIG", "/nowhere/at.all", &["cannot read the config file /nowhere/at.all"]);
 }
 
@@ -221,8 +230,14 @@ fn listeners_that_are_refused() {
         &["ingest.listen", "line 2", "loopback", "tls_cert", "plaintext"],
     );
     check("[admin]\nlisten = '192.168.1.5:8461'\nauth = 'none'", &["admin.auth", "line 3", "\"token\""]);
-    check("[admin]\nlisten = '10.0.0.1:1'\nplaintext = true", &["admin.auth", "[[token]]"]);
-    check("[admin]\nauth = 'token'", &["admin.auth", "[[token]]"]);
+    check(
+        "[admin]\nlisten = '10.0.0.1:1'\nplaintext = true",
+        &["admin.auth (config file, line 2): must be \"token\"", "[[token]]"],
+    );
+    check(
+        "[admin]\nauth = 'token'",
+        &["admin.auth (config file, line 2): must be \"none\", or", "[[token]]"],
+    );
     check("[admin]\nauth = 'basic'", &["admin.auth", "\"none\", \"token\""]);
     check("[admin]\ntls_cert = 'a.pem'", &["admin.tls_cert", "admin.tls_key"]);
     check("[admin]\nlisten = 'unix:relative'", &["admin.listen", "absolute path"]);
@@ -235,10 +250,21 @@ fn texts_that_are_refused() {
     let check = |text: &str, parts: &[&str]| refused(parse(text), parts, text);
     check("x", &["line 1"]);
     check("region = 'a'\nregion = 'b'", &["line 2"]);
-    check("\nregions = 'eu'", &["unknown key regions", "line 2", "the top level", "region"]);
+    check("\nregions = 'eu'", &["unknown key regions", "line 2", "top level", "did you mean region?"]);
+    check(
+        "regoin = 'eu'",
+        &["unknown key regoin (config file, line 1): did you mean region? The top level has:"],
+    );
+    check(
+        "[sned]\nslots = 1",
+        &["unknown table [sned] (config file, line 2): did you mean [send]?", "[ingest]"],
+    );
+    check("[sned]", &["unknown table [sned]", "did you mean [send]?"]);
+    check("[nothing-like-it]\nx = 1", &["unknown table [nothing-like-it]", "; the file has: [backup]"]);
+    check("[send.x]\ny = 1", &["unknown table [send.x]"]);
     check("[send]\n\nslot = 1", &["unknown key send.slot", "line 3", "[send]", "slots"]);
-    check("[sent]\nslots = 1", &["sent.slots"]);
-    check("[sent]", &["unknown key sent"]);
+    check("[sent]\nslots = 1", &["unknown table [sent]", "line 2"]);
+    check("[sent]", &["unknown table [sent]"]);
     check("send = 1", &["unknown key send "]);
     check("'send.slots' = 1", &["unknown key send.slots", "the top level"]);
     check("[policy]\nmax_age = '1h'", &["unknown key policy.max_age"]);
@@ -262,8 +288,16 @@ fn texts_that_are_refused() {
     check("[ingest]\nmax_deliveries = 1.5", &["ingest.max_deliveries"]);
     check("[ingest]\nmax_deliveries = 99999999999999999999", &["ingest.max_deliveries"]);
     check("[admin]\nlisten = '127.0.0.1'", &["admin.listen"]);
-    check("[admin]\nlisten = '127.0.0.1:8460'", &["listen", "another address for each"]);
+    check(
+        "[admin]\nlisten = '127.0.0.1:8460'",
+        &[
+            "admin.listen (config file, line 2)",
+            "another address for each",
+            "ingest.listen is 127.0.0.1:8460",
+        ],
+    );
     check("[metrics]\nlisten = '127.0.0.1:8461'", &["another address for each"]);
+    check("[ingest]\nlisten = '127.0.0.1:8461'", &["ingest.listen (config file, line 2)", "admin.listen is"]);
     check("[metrics]\ndestinations = 101", &["metrics.destinations", "100"]);
     check("[admin]\nallowed_hosts = ['a b']", &["admin.allowed_hosts", "a host name"]);
     check("[admin]\nallowed_hosts = 'a'", &["a list"]);
@@ -290,26 +324,26 @@ fn texts_that_are_refused() {
     check("[policy.default]\nschedule = []", &["policy.default.schedule", "at least one"]);
     check("[policy.default]\nschedule = ['8d']", &["policy.default.schedule"]);
     check("[policy.default]\nschedule = ['0s']", &["policy.default.schedule"]);
-    check("[policy.default]\nmax_delay = '8d'", &["policy.default.max_delay", "7days"]);
+    check("[policy.default]\nmax_delay = '8d'", &["policy.default.max_delay", "7d"]);
     check("[policy.x]\nmin_delay = '2h'\nmax_delay = '1h'", &["policy.x.min_delay", "line 2", "max_delay"]);
     check("[policy.default]\njitter = 'some'", &["\"half\""]);
     check("[policy.default]\nmax_age = '31d'", &["policy.default.max_age"]);
     check("[policy.default]\nretry_statuses = [500]", &["retry_statuses"]);
     check("[policy.default]\nretry_statuses = [429]", &["429"]);
-    check("[retention]\nterminal = '23h'", &["retention.terminal", "\"1day\""]);
+    check("[retention]\nterminal = '23h'", &["retention.terminal", "\"1d\""]);
     check("[retention]\nmax_terminal = 0", &["retention.max_terminal"]);
 }
 
 #[test]
 fn shares_that_are_refused() {
     let check = |text: &str, parts: &[&str]| refused(parse(text), parts, text);
-    check("[class]\nweight = 1", &["unknown key class.weight"]);
+    check("[class]\nweight = 1", &["unknown key class.weight", "[class] has: tables [class.<name>]"]);
     check("[class.bulk]\nwait = 1", &["unknown key class.bulk.wait", "[class.bulk]", "weight, window"]);
     check("[class.'a b']", &["class.a b", "line 1", "1 to 64 letters"]);
     check("[class.bulk]\nweight = 0", &["class.bulk.weight", "line 2", "from 1 to 1000"]);
     check("[class.bulk]\nweight = 1001", &["class.bulk.weight"]);
     check("[class.bulk]\nweight = 1.0", &["class.bulk.weight"]);
-    check("[class.bulk]\nwindow = '99ms'", &["class.bulk.window", "\"100ms\"", "\"7days\""]);
+    check("[class.bulk]\nwindow = '99ms'", &["class.bulk.window", "\"100ms\"", "\"7d\""]);
     check("[class.bulk]\nwindow = '8d'", &["class.bulk.window"]);
     check("[class.bulk]\nwindow = 5", &["class.bulk.window", "a duration"]);
     let six: String = (0..6).map(|n| format!("[class.c{n}]\n")).collect();

@@ -111,7 +111,15 @@ impl Value {
             return Err(format!("a list of at most {most} items"));
         }
         let read: Reading<Vec<T>> = items.iter().map(item).collect();
-        read.map_err(|allowed| format!("a list in which each item is {allowed}"))
+        read.map_err(|allowed| match self {
+            Value::Word(_) => format!("values with commas between them, of which each item is {allowed}"),
+            Value::List(_)
+            | Value::Text(_)
+            | Value::Whole(_)
+            | Value::Fraction(_)
+            | Value::Truth(_)
+            | Value::Other => format!("a list in which each item is {allowed}"),
+        })
     }
 
     /// One of the words of `choices`, as what it stands for.

@@ -6,6 +6,7 @@
 //! It must never be more than a test's receiver: it has no limits against a hostile sender.
 
 pub mod answer;
+mod console;
 pub mod paths;
 
 use std::io;
@@ -27,6 +28,7 @@ use tokio::time::Instant;
 
 pub use answer::Answer;
 use answer::Content;
+pub use console::{ReceiverOptions, serve};
 use paths::Paths;
 
 /// Requests kept in a record; later ones are counted only. 200,000 digests take about 100 MB.
@@ -294,45 +296,6 @@ async fn connection(stream: TcpStream, desk: Arc<Desk>) {
 #[expect(clippy::disallowed_methods, reason = "a scripted receiver is slow on purpose")]
 async fn rest(time: Duration) {
     tokio::time::sleep(time).await;
-}
-
-/// What `duehook receiver` is asked for.
-#[derive(Clone, Debug)]
-pub struct ReceiverOptions {
-    pub listen: SocketAddr,
-    /// True: no line for each request.
-    pub quiet: bool,
-}
-
-/// Runs the receiver by path until ctrl-c. Prints its address, and one line a request:
-/// time, method, path, key, attempt, answer.
-///
-/// # Errors
-/// The address cannot be listened on.
-pub async fn serve(options: ReceiverOptions) -> io::Result<()> {
-    let listener = TcpListener::bind(options.listen).await?;
-    let observe: Option<Box<Observe>> = if options.quiet { None } else { Some(Box::new(print_line)) };
-    let receiver = Receiver::on(listener, Script::Paths, Record::Count, observe)?;
-    print(&format!("listening on http://{}", receiver.address()));
-    print(paths::USAGE);
-    tokio::signal::ctrl_c().await?;
-    print(&format!("{} requests", receiver.count()));
-    receiver.stop().await;
-    Ok(())
-}
-
-fn print_line(received: &Received, answer: &Answer) {
-    let key = received.key().unwrap_or("-");
-    let attempt = received.attempt().map_or_else(|| "-".to_owned(), |n| n.to_string());
-    let Received { method, path, length, .. } = received;
-    let at = crate::time::Timestamp::from(answer::wall_clock());
-    print(&format!("{at}  {method} {path}  key={key}  attempt={attempt}  {length} bytes  -> {answer}"));
-}
-
-/// A reader that has gone (a closed pipe) must not end the receiver.
-fn print(line: &str) {
-    use std::io::Write as _;
-    let _ = writeln!(io::stdout(), "{line}");
 }
 
 #[cfg(test)]

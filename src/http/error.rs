@@ -6,6 +6,7 @@
 mod code;
 
 use std::borrow::Cow;
+use std::io::ErrorKind;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
@@ -165,6 +166,11 @@ impl From<Unavailable> for Problem {
 
 impl From<BackupError> for Problem {
     fn from(why: BackupError) -> Problem {
+        if let BackupError::Io { error, .. } = &why
+            && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+        {
+            return Problem::field("path", format!("must be in a folder that is there: {why}"));
+        }
         let code = match why {
             BackupError::Exists { .. } => Code::BackupExists,
             BackupError::Running => Code::BackupRunning,

@@ -244,6 +244,56 @@ fn lists_go_on_over_pages_that_are_short_or_empty() {
     });
 }
 
+/// A name that nothing has matches nothing: that is said, with the names that are near.
+#[test]
+fn a_filter_names_a_destination_that_is_there() {
+    const NONE: &str = r#"{"data":[],"next_cursor":null}"#;
+    const NAMES: &str = r#"{"data":[{"id":"demo"},{"id":"billing"}],"next_cursor":null}"#;
+    check(&Case {
+        arguments: &["ls", "--destination", "dmo"],
+        answers: &[(200, NONE), (404, UNKNOWN), (200, NAMES)],
+        code: 3,
+        stdout: &[],
+        stderr: &["did you mean demo?"],
+        asked: &[
+            "GET /v1/deliveries?destination=dmo&limit=50",
+            "GET /v1/destinations/dmo",
+            "GET /v1/destinations?limit=1000",
+        ],
+    });
+    check(&Case {
+        arguments: &["ls", "--destination", "shop-eu"],
+        answers: &[(200, NONE), (200, DESTINATION)],
+        code: 0,
+        stdout: &["no deliveries"],
+        stderr: &[],
+        asked: &["GET /v1/deliveries?destination=shop-eu&limit=50", "GET /v1/destinations/shop-eu"],
+    });
+    check(&Case {
+        arguments: &["bulk", "start", "retry", "--destination", "dmo", "--yes"],
+        answers: &[(404, UNKNOWN), (200, NAMES)],
+        code: 3,
+        stdout: &[],
+        stderr: &["did you mean demo?"],
+        asked: &["GET /v1/destinations/dmo", "GET /v1/destinations?limit=1000"],
+    });
+}
+
+/// `drain && export` goes on only when nothing is on its way any more.
+#[test]
+fn a_drain_that_is_not_over_has_failed() {
+    const HELD: &str = r#"{"claims":"drained","leases_held":2,"fence":3}"#;
+    for (arguments, stdout) in
+        [(&["drain", "--wait", "1s"][..], "fence 3"), (&["drain", "--json"], "leases_held")]
+    {
+        let listener = listener(&[(200, HELD)]);
+        let run = duehook(&[&["--admin", &listener.url], arguments].concat(), &[], b"");
+        assert_eq!(run.code, 1, "{arguments:?}: {}", run.stderr);
+        assert!(run.stdout.contains(stdout), "{}", run.stdout);
+        assert!(run.stderr.contains("2 requests are still in flight"), "{}", run.stderr);
+    }
+}
+
 #[test]
 fn why_and_what_was_tried() {
     check(&Case {
@@ -578,7 +628,7 @@ fn a_set_up_is_tried_and_secrets_are_changed() {
         answers: &[(200, NOT_TAKEN)],
         code: 1,
         stdout: &["a.example: refused"],
-        stderr: &["the test was not taken"],
+        stderr: &["shop-eu: no answer to the test (connect)"],
         asked: &["POST /v1/destinations/shop-eu/test"],
     });
     check(&Case {
@@ -666,6 +716,8 @@ fn usage_and_servers_that_are_not_there() {
     check(&["stats", "--admin", "nonsense"], &[], 2, "not a URL");
     check(&[], &[], 2, "Usage");
     check(&["fly"], &[], 2, "fly");
+    check(&["fly", "--json"], &[], 2, "{\"code\":\"usage\",\"detail\":\"unrecognized subcommand 'fly'");
+    check(&["--json", "ls", "--limit", "0"], &[], 2, "urn:duehook:problem:usage");
     check(&["ls", "--all", "--limit", "2"], &[], 2, "cannot be used with");
     check(&["ls", "--limit", "0"], &[], 2, "--limit");
     check(&["dest", "hold", "a"], &[], 2, "--until");

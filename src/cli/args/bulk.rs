@@ -1,6 +1,9 @@
 //! What can be typed about bulk jobs, and the filter that lists and jobs share.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args as ArgsTrait, Subcommand, ValueEnum};
+
+use crate::time::{Millis, Timestamp};
 
 pub(in crate::cli) const EXAMPLES: &str = "Examples:
   duehook bulk start retry --destination shop-eu --outcome exhausted --dry-run
@@ -33,6 +36,7 @@ pub(in crate::cli) enum BulkCommand {
 #[derive(Debug, ArgsTrait)]
 pub(in crate::cli) struct OneJob {
     /// The job's id
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub id: String,
 }
 
@@ -76,10 +80,13 @@ pub(in crate::cli) struct Matching {
     /// delivered, rejected, exhausted, expired, cancelled, …; several with commas
     #[arg(long)]
     pub outcome: Option<String>,
+    /// Whose they are; several with commas
     #[arg(long)]
     pub tenant: Option<String>,
+    /// Where they go; several with commas
     #[arg(long)]
     pub destination: Option<String>,
+    /// Their latency class; several with commas
     #[arg(long)]
     pub class: Option<String>,
     /// A label and its value
@@ -91,16 +98,22 @@ pub(in crate::cli) struct Matching {
     /// The result of the last attempt: success, rate_limited, timeout, …
     #[arg(long, value_name = "RESULT")]
     pub last_result: Option<String>,
+    /// Accepted at or after: 2026-01-15T12:00:00Z, or 1h for an hour ago
     #[arg(long, value_name = "TIME")]
     pub created_after: Option<String>,
+    /// Accepted before that time
     #[arg(long, value_name = "TIME")]
     pub created_before: Option<String>,
+    /// Due at or after: 2026-01-15T12:00:00Z, or 1h for in an hour
     #[arg(long, value_name = "TIME")]
     pub due_after: Option<String>,
+    /// Due before that time
     #[arg(long, value_name = "TIME")]
     pub due_before: Option<String>,
+    /// Ended at or after: 2026-01-15T12:00:00Z, or 1h for an hour ago
     #[arg(long, value_name = "TIME")]
     pub finished_after: Option<String>,
+    /// Ended before that time
     #[arg(long, value_name = "TIME")]
     pub finished_before: Option<String>,
 }
@@ -117,8 +130,14 @@ impl Matching {
         "finished_before",
     ];
 
-    /// What was given, by the names of the API.
-    pub(in crate::cli) fn given(&self) -> Vec<(&'static str, String)> {
+    /// What was given, by the names of the API; a length of time counts back from `now`, what is due
+    /// is looked for ahead.
+    pub(in crate::cli) fn given(&self, now: Timestamp) -> Vec<(&'static str, String)> {
+        let time = |(name, value): (&'static str, &String)| match name {
+            "due_after" | "due_before" => from_now(value, |length| now.plus(length)),
+            "created_after" | "created_before" | "finished_after" | "finished_before" => ago(value, now),
+            _ => value.clone(),
+        };
         let all = [
             ("state", &self.state),
             ("outcome", &self.outcome),
@@ -135,6 +154,37 @@ impl Matching {
             ("finished_after", &self.finished_after),
             ("finished_before", &self.finished_before),
         ];
-        all.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
+        let given = all.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        given.map(|(name, value)| (name, time((name, value)))).collect()
+    }
+}
+
+/// A time as the API writes it; `1h` is an hour before `now`.
+pub(in crate::cli) fn ago(text: &str, now: Timestamp) -> String {
+    from_now(text, |length| Timestamp(now.0.saturating_sub(length.0)))
+}
+
+/// What is no length of time is left to the server to read.
+fn from_now(text: &str, at: impl FnOnce(Millis) -> Timestamp) -> String {
+    match humantime::parse_duration(text) {
+        Ok(length) => at(length.into()).to_string(),
+        Err(_) => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_of_time_counts_from_now() {
+        let now: Timestamp = "2026-01-15T12:00:00Z".parse().unwrap();
+        let check = |text: &str, want: &str| assert_eq!(ago(text, now), want, "{text}");
+        check("1h", "2026-01-15T11:00:00.000Z");
+        check("2d 30m", "2026-01-13T11:30:00.000Z");
+        check("2026-01-14T00:00:00Z", "2026-01-14T00:00:00Z");
+        check("yesterday", "yesterday");
+        check("10000y", "1970-01-01T00:00:00.000Z");
+        assert_eq!(from_now("1h", |length| now.plus(length)), "2026-01-15T13:00:00.000Z");
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args as ArgsTrait, Subcommand};
 
 #[derive(Debug, ArgsTrait)]
@@ -16,11 +17,15 @@ pub(in crate::cli) enum DestCommand {
     /// List destinations by name
     #[command(after_help = "Example:\n  duehook dest ls --tenant acme --state disabled")]
     Ls {
+        /// Whose they are
         #[arg(long)]
         tenant: Option<String>,
         /// active, paused, disabled; several with commas
         #[arg(long)]
         state: Option<String>,
+        /// Only those that let nothing through for a while: by a 429, a 503 or an operator
+        #[arg(long)]
+        held: bool,
     },
     /// Show a destination, its settings and how it is doing
     #[command(after_help = "Example:\n  duehook dest get shop-eu")]
@@ -67,12 +72,14 @@ pub(in crate::cli) enum DestCommand {
 #[derive(Debug, ArgsTrait)]
 pub(in crate::cli) struct Named {
     /// The destination's name
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
 }
 
 #[derive(Debug, ArgsTrait)]
 pub(in crate::cli) struct Reasoned {
     /// The destination's name
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
     /// Kept and shown with the state
     #[arg(long, value_name = "TEXT")]
@@ -83,6 +90,7 @@ pub(in crate::cli) struct Reasoned {
 #[command(group(ArgGroup::new("end").args(["until", "for_"]).required(true)))]
 pub(in crate::cli) struct Hold {
     /// The destination's name
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
     /// The time at which it ends
     #[arg(long, value_name = "TIME")]
@@ -98,10 +106,12 @@ pub(in crate::cli) struct Hold {
 #[derive(Debug, ArgsTrait)]
 pub(in crate::cli) struct Set {
     /// The destination's name
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
     /// Whose it is; cannot be changed later
     #[arg(long)]
     pub tenant: Option<String>,
+    /// Where its deliveries are posted to
     #[arg(long)]
     pub url: Option<String>,
     /// The most requests in flight
@@ -128,6 +138,7 @@ pub(in crate::cli) struct Set {
     /// For the whole attempt
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub timeout: Option<Duration>,
+    /// For connecting, out of the whole attempt's time
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub connect_timeout: Option<Duration>,
     /// A request header; may be given several times, and all of them replace the ones there were
@@ -156,6 +167,7 @@ pub(in crate::cli) struct Set {
 #[derive(Debug, ArgsTrait)]
 pub(in crate::cli) struct Trial {
     /// The destination's name
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
     /// The JSON that is sent
     #[arg(long, value_name = "JSON")]
@@ -165,6 +177,7 @@ pub(in crate::cli) struct Trial {
 #[derive(Debug, ArgsTrait)]
 pub(in crate::cli) struct Rotate {
     /// The destination's name
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
     /// A file with the new secret [default: one is made, and shown this once]
     #[arg(long, value_name = "FILE")]

@@ -10,6 +10,7 @@ use super::Files;
 /// One file that no server has open.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct OneFile {
+    /// A data file or a backup
     pub file: PathBuf,
 }
 

@@ -33,8 +33,10 @@ pub(in crate::cli) struct Audit {
     /// The name of a destination or the id of a delivery; several with commas
     #[arg(long)]
     pub object: Option<String>,
+    /// Made at or after: 2026-01-15T12:00:00Z, or 1h for an hour ago
     #[arg(long, value_name = "TIME")]
     pub after: Option<String>,
+    /// Made before that time
     #[arg(long, value_name = "TIME")]
     pub before: Option<String>,
     /// Entries at most

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::super::access::{Auth, Listen, Listener, Scope, TlsFiles, Token};
 use super::super::error::{ConfigError, Origin};
-use super::super::layers::Layers;
+use super::super::layers::{Layers, Origins};
 use super::super::value::{Reading, Value};
 use super::{MAX_LIST, Settings, agree, invalid, name, optional_path};
 use crate::model::Name;
@@ -147,24 +147,56 @@ fn digest(value: &Value) -> Reading<[u8; 32]> {
     whole.ok_or_else(allowed)
 }
 
+/// The table and listener of each that there is.
+fn all(settings: &Settings) -> impl Iterator<Item = (&'static str, &Listener)> {
+    let metrics = settings.metrics.as_ref().map(|listener| ("metrics", listener));
+    [("ingest", &settings.ingest.listener), ("admin", &settings.admin)].into_iter().chain(metrics)
+}
+
+/// Where the first of these keys that was set was set.
+fn origin(origins: &Origins, table: &str, keys: &[&str]) -> Origin {
+    let set = keys.iter().find_map(|key| origins.get(&[table, key].map(str::to_owned)[..]));
+    set.cloned().unwrap_or(Origin::Default)
+}
+
+/// Port 0 is a different port each time.
+pub(super) fn addresses_differ(settings: &Settings, origins: &Origins) -> Result<(), ConfigError> {
+    let any = |listen: &Listen| matches!(listen, Listen::Tcp(address) if address.port() == 0);
+    let fixed: Vec<_> = all(settings).filter(|(_, listener)| !any(&listener.listen)).collect();
+    for (at, (table, listener)) in fixed.iter().enumerate() {
+        let same = fixed[..at].iter().find(|(_, other)| other.listen == listener.listen);
+        let Some((other, _)) = same else { continue };
+        // What was set is at fault rather than what was left as it was.
+        let set = origin(origins, table, &["listen"]);
+        let (table, other) = if set == Origin::Default { (other, table) } else { (table, other) };
+        let allowed =
+            format!("another address for each listener: {other}.listen is {} as well", listener.listen);
+        return Err(invalid(&format!("{table}.listen"), origin(origins, table, &["listen"]), allowed));
+    }
+    Ok(())
+}
+
 /// `token` where no token opens it would be a locked door without a key.
-pub(super) fn keys_fit(settings: &Settings) -> Result<(), ConfigError> {
+pub(super) fn keys_fit(settings: &Settings, origins: &Origins) -> Result<(), ConfigError> {
     // What /metrics says is about every tenant: a token that is pinned does not open it.
     let opens = |table: &str, scopes: &[Scope]| {
         let fits = |token: &Token| token.scopes.iter().any(|scope| scopes.contains(scope));
         let pinned = |token: &Token| table == "metrics" && token.tenants.is_some();
         settings.tokens.iter().any(|token| fits(token) && !pinned(token))
     };
-    let listeners = [
-        ("ingest", Some(&settings.ingest.listener), &[Scope::Ingest, Scope::Read, Scope::Admin][..]),
-        ("admin", Some(&settings.admin), &Scope::ALL[..]),
-        ("metrics", settings.metrics.as_ref(), &[Scope::Read, Scope::Admin][..]),
-    ];
-    for (table, listener, scopes) in listeners {
-        let locked = listener.is_some_and(|it| it.auth == Auth::Token) && !opens(table, scopes);
-        agree(!locked, &format!("{table}.auth"), Origin::Default, || {
+    for (table, listener) in all(settings) {
+        let scopes = match table {
+            "ingest" => &[Scope::Ingest, Scope::Read, Scope::Admin][..],
+            "metrics" => &[Scope::Read, Scope::Admin],
+            _ => &Scope::ALL,
+        };
+        let locked = listener.auth == Auth::Token && !opens(table, scopes);
+        agree(!locked, &format!("{table}.auth"), origin(origins, table, &["auth", "listen"]), || {
+            let words: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+            let none = if listener.listen.is_local() { "\"none\", or " } else { "" };
             format!(
-                "\"none\", or have a [[token]] that opens it: duehook token new makes one ({table}.auth is \"token\")"
+                "{none}\"token\" with a [[token]] that opens it, of scope {}: duehook token new makes one",
+                words.join(" or ")
             )
         })?;
     }

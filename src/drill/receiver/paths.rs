@@ -12,8 +12,7 @@ pub const MAX_COUNTED: usize = 100_000;
 const MAX_SLOW: Duration = Duration::from_secs(600);
 
 /// What is printed when the receiver starts.
-pub const USAGE: &str = "\
-  /ok                    204
+pub const USAGE: &str = "  /ok                    204
   /status/{code}         that status
   /429/{seconds}         429, Retry-After in seconds
   /429-date/{seconds}    429, Retry-After as a date

@@ -45,6 +45,8 @@ const READ_ONLY: [&str; 19] = [
     "observed_retry_after",
     "recovery",
 ];
+/// Policies that a refusal names: more are a list.
+const MAX_NAMED: usize = 20;
 /// The policy of a destination that names none.
 const DEFAULT_POLICY: &str = "default";
 
@@ -164,7 +166,10 @@ fn policy(fields: &mut Fields<'_>, base: Option<&Destination>, checks: &Checks<'
     };
     match text.parse() {
         Ok(name) if checks.policies.contains(&name) => Some(name),
-        Ok(_) | Err(_) => fields.refuse("policy", "must be the name of a configured policy"),
+        Ok(_) | Err(_) => {
+            let names: Vec<&str> = checks.policies.iter().take(MAX_NAMED).map(Name::as_str).collect();
+            fields.refuse("policy", format!("must be the name of a configured policy: {}", names.join(", ")))
+        }
     }
 }
 

@@ -145,3 +145,18 @@ fn a_frame_of_top_for_programs() {
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("is duehook running?"), "{}", run.stderr);
 }
+
+/// Help is read at a terminal: off one, lines are as long as a hundred columns allow.
+#[test]
+fn help_stays_within_its_width() {
+    let mut commands = vec![Vec::new()];
+    while let Some(command) = commands.pop() {
+        let run = duehook(&[&command[..], &["--help"]].concat(), &[], b"");
+        let widest = run.stdout.split("Example").next().unwrap_or_default().lines();
+        let widest = widest.map(|line| line.chars().count()).max().unwrap_or_default();
+        assert!((1..=100).contains(&widest), "{command:?}: {widest}");
+        if command.is_empty() {
+            commands.extend([vec!["simulate"], vec!["bulk", "start"], vec!["dest", "set"], vec!["ls"]]);
+        }
+    }
+}
