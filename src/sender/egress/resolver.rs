@@ -4,13 +4,14 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
+use super::lookups::{Ask, Lookups};
 use super::{Reach, Refusal, holds, judge};
 
 /// Addresses of one name that are tried; a name with more is odd, and trying takes time.
@@ -19,8 +20,8 @@ pub const MAX_ADDRESSES: usize = 16;
 /// What is found for a name, sooner or later.
 pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
-/// Who knows the addresses of names. Nobody is asked before a connection is made, and everybody
-/// anew for each: what was found once is no leave to call what is found next.
+/// Who knows the addresses of names. Nobody is asked before a connection is made, and nothing is
+/// kept for the next: what was found once is no leave to call what is found then.
 pub trait Names: fmt::Debug + Send + Sync {
     /// The addresses of `name`, judged by nobody yet.
     fn look_up(&self, name: String) -> Looking;
@@ -30,9 +31,27 @@ pub trait Names: fmt::Debug + Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct SystemNames;
 
+/// Of the process, as its threads are: senders come and go with the settings, and a look-up that
+/// hangs outlives its sender.
+static LOOKUPS: LazyLock<Arc<Lookups>> = LazyLock::new(|| Arc::new(Lookups::by(Box::new(SystemNames))));
+
 impl Names for SystemNames {
     fn look_up(&self, name: String) -> Looking {
-        Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.collect()) })
+        Box::pin(Arc::clone(&LOOKUPS).find(name))
+    }
+}
+
+impl Ask for SystemNames {
+    fn ask(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
+        Ok((name, 0).to_socket_addrs()?.collect())
+    }
+}
+
+/// For what is no destination and need not be judged: the stores of payloads.
+impl Resolve for SystemNames {
+    fn resolve(&self, name: Name) -> Resolving {
+        let found = self.look_up(name.as_str().to_owned());
+        Box::pin(async move { Ok(Box::new(found.await?.into_iter()) as Addrs) })
     }
 }
 
@@ -131,6 +150,20 @@ mod tests {
         check(&public, &[], &[]);
         check(&guard(Reach::Listed, &["127.0.0.1/32"]), &["1.1.1.1", "127.0.0.1"], &["127.0.0.1"]);
         check(&guard(Reach::Public, &["127.0.0.1/32"]), &["1.1.1.1", "127.0.0.1"], &["1.1.1.1", "127.0.0.1"]);
+    }
+
+    /// As when all of them hang: what is looked up needs none of them.
+    #[test]
+    fn the_system_is_asked_on_no_thread_of_the_runtime() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().max_blocking_threads(1).build().unwrap();
+        let (free, hanging) = std::sync::mpsc::channel::<()>();
+        runtime.spawn_blocking(move || hanging.recv());
+        let limit = std::time::Duration::from_secs(60);
+        let found = runtime
+            .block_on(async { tokio::time::timeout(limit, SystemNames.look_up("localhost".into())).await });
+        drop(free);
+        assert!(found.unwrap().unwrap().iter().all(|address| address.ip().is_loopback()));
     }
 
     #[test]
