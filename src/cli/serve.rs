@@ -44,6 +44,8 @@ const BUILD: Build = Build {
     },
     format: store::open::FORMAT,
 };
+/// Threads that may block: those of the driver, and as many for the rest, which is a reload now and then.
+const BLOCKING_THREADS: usize = 2 * driver::BLOCKING_THREADS;
 /// Slots need descriptors, and so does everything else.
 const SLOTS_SHARE: u64 = 4;
 
@@ -87,7 +89,8 @@ pub fn run(sources: Sources, loaded: Loaded) -> ExitCode {
     if let Err(error) = process::close() {
         tracing::warn!(%error, "core files cannot be turned off: they may hold bodies and secrets");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(BLOCKING_THREADS).build();
     let served = runtime.map_err(ServeError::System).and_then(|runtime| {
         let served = runtime.block_on(serve(sources, loaded, log, meter));
         runtime.shutdown_background();

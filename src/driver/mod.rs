@@ -27,6 +27,7 @@ use tokio::sync::{Notify, Semaphore, oneshot, watch};
 
 use crate::engine::Engine;
 use crate::sender::Sender;
+use crate::sender::payload::MAX_READERS;
 use crate::store::{Disk, Owner, StoreError};
 use crate::time::{Now, Timestamp};
 
@@ -41,6 +42,11 @@ use outlet::Outlet;
 use trial::Trials;
 
 pub use handle::{Handle, Health, Unavailable};
+
+/// Threads of the runtime that may be blocked at once: the courier's, who reads what was claimed, those
+/// that read pages, and those that read payloads of files. Names are looked up on others
+/// ([`crate::sender::egress::lookups`]), so no name server keeps the file from being read.
+pub const BLOCKING_THREADS: usize = 1 + READERS + MAX_READERS;
 
 /// What the engine thread looks after beside the engine.
 pub struct Custody {

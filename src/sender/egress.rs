@@ -5,6 +5,7 @@
 //! was admitted, so [`permit`] is asked again before every send. Nothing here opens a socket.
 
 pub mod address;
+pub mod lookups;
 pub mod resolver;
 
 use std::net::IpAddr;

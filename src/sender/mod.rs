@@ -260,7 +260,7 @@ impl Sender {
         // The other end of a connection to a proxy is not the receiver.
         let address = response.remote_addr().filter(|_| !self.route.is_proxied());
         let status = response.status().as_u16();
-        if status == 407 && self.route.is_proxied() {
+        if status == 407 && self.route.reads(url) {
             let outcome = Outcome::NotSent(NotSent::Connect);
             return failed(url, Failure { outcome, text: "connect: the proxy asks who we are".into() });
         }

@@ -30,7 +30,9 @@ const MAX_HELD: usize = 128 << 20;
 /// What is counted of them: a small payload does not hold the place of a large one.
 const UNIT: usize = 4 << 10;
 /// Files read at once. One on a file system that hangs keeps its thread, and no more than these.
-const MAX_READERS: usize = 16;
+pub const MAX_READERS: usize = 16;
+/// Of the process, as its threads are: one that hangs outlives its sender when the settings change.
+static READERS: Semaphore = Semaphore::const_new(MAX_READERS);
 
 /// What the operator set (`[payload_refs]` of the configuration).
 #[derive(Clone, Debug, Default)]
@@ -70,7 +72,6 @@ pub struct Payloads {
     settings: Settings,
     web: web::Clients,
     buckets: BTreeMap<String, AmazonS3>,
-    readers: Arc<Semaphore>,
     room: Arc<Semaphore>,
 }
 
@@ -128,8 +129,8 @@ impl Payloads {
                 .map_err(|source| BadStore { bucket: bucket.clone(), source: source.into() })?;
             buckets.insert(bucket, open);
         }
-        let (readers, room) = (Semaphore::new(MAX_READERS), Semaphore::new(MAX_HELD / UNIT));
-        Ok(Payloads { settings, web, buckets, readers: readers.into(), room: room.into() })
+        let room = Arc::new(Semaphore::new(MAX_HELD / UNIT));
+        Ok(Payloads { settings, web, buckets, room })
     }
 
     /// The bytes that `referred` leads to.
@@ -175,7 +176,7 @@ impl Payloads {
         let covering = self.settings.allow.iter().find(|prefix| prefix.covers(reference));
         let folder = covering.map(Prefix::folder).unwrap_or_default();
         let (key, max) = (reference.key(), self.settings.max);
-        let turn = Arc::clone(&self.readers).acquire_owned().await.expect("it is never closed");
+        let turn = READERS.acquire().await.expect("it is never closed");
         let read = tokio::task::spawn_blocking(move || {
             let read = file::read(&folder, &key, max);
             drop(turn);

@@ -40,6 +40,13 @@ impl Route {
         self.via.is_some()
     }
 
+    /// True when the proxy reads requests to `url`, and may answer them in the receiver's place. In a
+    /// tunnel it only passes on what it cannot read.
+    #[must_use]
+    pub fn reads(&self, url: &Url) -> bool {
+        url.scheme() == "http" && self.via.as_ref().is_some_and(|via| !via.is_told_addresses())
+    }
+
     /// Says whether a URL that may be called directly may be called this way.
     ///
     /// # Errors
@@ -98,5 +105,20 @@ mod tests {
         check(Some("socks5://proxy.corp:1080"), name, Reach::Listed, Ok(()));
         check(None, name, Reach::Listed, Ok(()));
         check(None, "https://proxy.corp/", Reach::Listed, Ok(()));
+    }
+
+    #[test]
+    fn who_a_proxy_can_answer_for() {
+        let check = |proxy: Option<&str>, url: &str, want: bool| {
+            let route = Route::by(proxy.map(|text| text.parse().unwrap()));
+            assert_eq!(route.reads(&url.parse().unwrap()), want, "{proxy:?} {url}");
+        };
+        let (plain, secure) = ("http://a.org/", "https://a.org/");
+        for (proxy, reads) in [("http://p.corp:3128", true), ("https://p.corp", true), ("socks5://p", false)]
+        {
+            check(Some(proxy), plain, reads);
+            check(Some(proxy), secure, false);
+        }
+        check(None, plain, false);
     }
 }

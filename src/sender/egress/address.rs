@@ -75,10 +75,15 @@ const fn v6(head: [u16; 3]) -> Ipv6Addr {
     Ipv6Addr::new(head[0], head[1], head[2], 0, 0, 0, 0, 0)
 }
 
-/// As [`IPV4`]. The row of 2000::/3 is the only way to be public.
-const IPV6: [(Ipv6Addr, u32, Kind); 15] = [
-    (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), 128, Kind::Metadata),
+/// As [`IPV4`]. The row of 2000::/3 is the only way to be public. Metadata: all that AWS keeps for
+/// itself (::254 of instances, ::23 of pods), Google, Oracle, Scaleway, Akamai, Alibaba.
+const IPV6: [(Ipv6Addr, u32, Kind); 19] = [
+    (v6([0xfd00, 0xec2, 0]), 32, Kind::Metadata),
     (Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254), 128, Kind::Metadata),
+    (Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe), 128, Kind::Metadata),
+    (Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42), 128, Kind::Metadata),
+    (Ipv6Addr::new(0xfd00, 0xa9fe, 0xa9fe, 0, 0, 0, 0, 1), 128, Kind::Metadata),
+    (Ipv6Addr::new(0xfd00, 0x100, 0, 0, 0, 0, 0x100, 0x200), 128, Kind::Metadata),
     (Ipv6Addr::LOCALHOST, 128, Kind::Loopback),
     (Ipv6Addr::UNSPECIFIED, 128, Kind::Unusable),
     (v6([0xff00, 0, 0]), 8, Kind::Unusable),
@@ -157,6 +162,7 @@ mod tests {
     #[test]
     fn listable_only() {
         check(Kind::Private, &["10.0.0.1", "100.64.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1"]);
+        check(Kind::Private, &["fd00:ec1::254", "fd00:ec3::254", "fd00:c1::1", "fd00:42::43"]);
         check(Kind::Private, &["fc00::1", "fd00::1", "fdff:ffff::1", "::ffff:10.0.0.1"]);
         check(Kind::Loopback, &["127.0.0.1", "127.255.255.254", "::1", "::ffff:127.0.0.1"]);
         check(Kind::Reserved, &["192.0.0.1", "192.0.2.1", "192.88.99.1", "198.18.0.1", "198.19.255.255"]);
@@ -171,7 +177,9 @@ mod tests {
         check(Kind::LinkLocal, &["::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a9fe:a9fe"]);
         check(Kind::LinkLocal, &["2002:a9fe:a9fe::", "::169.254.169.254"]);
         check(Kind::Metadata, &["168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254"]);
-        check(Kind::Metadata, &["fd20:ce::254"]);
+        check(Kind::Metadata, &["fd20:ce::254", "fd00:ec2::23", "fd00:ec2::253", "fd00:ec2:ffff::1"]);
+        check(Kind::Metadata, &["fd00:c1::a9fe:a9fe", "fd00:42::42", "fd00:a9fe:a9fe::1"]);
+        check(Kind::Metadata, &["fd00:100::100:200", "64:ff9b::6464:64c8", "2002:a83f:8110::1"]);
         check(Kind::Unusable, &["0.0.0.0", "0.255.255.255", "224.0.0.1", "240.0.0.1", "255.255.255.255"]);
         check(Kind::Unusable, &["::", "ff02::1", "ff0e::1", "::ffff:0.0.0.0"]);
         for kind in [Kind::LinkLocal, Kind::Metadata, Kind::Unusable] {

@@ -1,16 +1,23 @@
 //! Turns a name into addresses that may be dialled: a refused address never leaves here.
 //!
 //! Each client has its own, so that the rules it follows are those of its pool.
+//!
+//! Where only public addresses may be called, a name is looked up as it is, from the root: the
+//! system's search list (`ndots:5` in Kubernetes) would first look for it in the cluster, and call
+//! what a customer's `kubernetes.default` happens to be there. Where `allow_cidrs` lists any address,
+//! the server's or the destination's, names may be private ones, and the list is followed. Names in
+//! the hosts file are the operator's word and are found either way. Requests never show the dot.
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
+use super::lookups::{Ask, Lookups};
 use super::{Reach, Refusal, holds, judge};
 
 /// Addresses of one name that are tried; a name with more is odd, and trying takes time.
@@ -19,8 +26,8 @@ pub const MAX_ADDRESSES: usize = 16;
 /// What is found for a name, sooner or later.
 pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
-/// Who knows the addresses of names. Nobody is asked before a connection is made, and everybody
-/// anew for each: what was found once is no leave to call what is found next.
+/// Who knows the addresses of names. Nobody is asked before a connection is made, and nothing is
+/// kept for the next: what was found once is no leave to call what is found then.
 pub trait Names: fmt::Debug + Send + Sync {
     /// The addresses of `name`, judged by nobody yet.
     fn look_up(&self, name: String) -> Looking;
@@ -30,9 +37,41 @@ pub trait Names: fmt::Debug + Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct SystemNames;
 
+/// Of the process, as its threads are: senders come and go with the settings, and a look-up that
+/// hangs outlives its sender.
+static LOOKUPS: LazyLock<Arc<Lookups>> = LazyLock::new(|| Arc::new(Lookups::by(Box::new(SystemNames))));
+
 impl Names for SystemNames {
     fn look_up(&self, name: String) -> Looking {
-        Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.collect()) })
+        Box::pin(Arc::clone(&LOOKUPS).find(name))
+    }
+}
+
+/// Where the operator writes names down.
+const HOSTS: &str = "/etc/hosts";
+
+impl Ask for SystemNames {
+    /// With a dot at its end a name is looked up as it is; the resolver does not find such a one in
+    /// the hosts file.
+    fn ask(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
+        let bare = name.strip_suffix('.').unwrap_or(name);
+        let is_written = bare != name && names(&std::fs::read_to_string(HOSTS).unwrap_or_default(), bare);
+        let asked = if is_written { bare } else { name };
+        Ok((asked, 0).to_socket_addrs()?.collect())
+    }
+}
+
+/// True when a line of a hosts file has this name.
+fn names(hosts: &str, name: &str) -> bool {
+    let mut lines = hosts.lines().map(|line| line.split_once('#').map_or(line, |(line, _)| line));
+    lines.any(|line| line.split_whitespace().skip(1).any(|word| word.eq_ignore_ascii_case(name)))
+}
+
+/// For what is no destination and need not be judged: the stores of payloads.
+impl Resolve for SystemNames {
+    fn resolve(&self, name: Name) -> Resolving {
+        let found = self.look_up(name.as_str().to_owned());
+        Box::pin(async move { Ok(Box::new(found.await?.into_iter()) as Addrs) })
     }
 }
 
@@ -87,10 +126,28 @@ impl Guard {
     }
 
     async fn look_up(self, name: String) -> Result<Vec<SocketAddr>, Unreachable> {
+        // A SOCKS proxy's way here is that of literals too.
+        if let Some(address) = literal(&name) {
+            return self.keep([SocketAddr::new(address, 0)].into_iter());
+        }
         let is_ours = self.proxy.as_deref() == Some(&name);
-        let found = self.names.look_up(name).await.map_err(|error| Unreachable::Unresolved(Some(error)))?;
+        let asked = if is_ours || self.lists_any() { name } else { from_the_root(name) };
+        let found = self.names.look_up(asked).await.map_err(|error| Unreachable::Unresolved(Some(error)))?;
         if is_ours { Ok(found) } else { self.keep(found.into_iter()) }
     }
+
+    fn lists_any(&self) -> bool {
+        !(self.allowed.is_empty() && self.own.is_empty())
+    }
+}
+
+fn literal(name: &str) -> Option<IpAddr> {
+    let inside = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    inside.unwrap_or(name).parse().ok()
+}
+
+fn from_the_root(name: String) -> String {
+    if name.ends_with('.') { name } else { name + "." }
 }
 
 impl Resolve for Guard {
@@ -131,6 +188,67 @@ mod tests {
         check(&public, &[], &[]);
         check(&guard(Reach::Listed, &["127.0.0.1/32"]), &["1.1.1.1", "127.0.0.1"], &["127.0.0.1"]);
         check(&guard(Reach::Public, &["127.0.0.1/32"]), &["1.1.1.1", "127.0.0.1"], &["1.1.1.1", "127.0.0.1"]);
+    }
+
+    /// Knows everything, and who was asked for.
+    #[derive(Debug, Default)]
+    struct Noted(std::sync::Mutex<Vec<String>>);
+
+    impl Names for Noted {
+        fn look_up(&self, name: String) -> Looking {
+            self.0.lock().unwrap().push(name);
+            Box::pin(async { Ok(vec![SocketAddr::from(([1, 1, 1, 1], 0))]) })
+        }
+    }
+
+    #[tokio::test]
+    async fn the_search_list_is_for_those_that_may_be_private() {
+        let noted = Arc::new(Noted::default());
+        let check = async |guard: Guard, name: &str, want: &str| {
+            let names = Arc::clone(&noted) as Arc<dyn Names>;
+            let found = Guard { names, ..guard }.look_up(name.to_owned()).await;
+            assert!(found.is_ok(), "{name}: {found:?}");
+            assert_eq!(noted.0.lock().unwrap().pop().unwrap_or_default(), want);
+        };
+        let public = || guard(Reach::Public, &[]);
+        check(public(), "hooks.example.org", "hooks.example.org.").await;
+        check(public(), "kubernetes.default", "kubernetes.default.").await;
+        check(public(), "hooks.example.org.", "hooks.example.org.").await;
+        check(Guard { proxy: Some("proxy.corp".into()), ..public() }, "proxy.corp", "proxy.corp").await;
+        check(guard(Reach::Public, &["10.0.0.0/8"]), "receiver.team", "receiver.team").await;
+        check(guard(Reach::Listed, &["1.1.1.1/32"]), "receiver", "receiver").await;
+        let allowed: Arc<[IpNet]> = Arc::new(["10.0.0.0/8".parse().unwrap()]);
+        check(Guard { allowed, ..public() }, "receiver.team", "receiver.team").await;
+        check(public(), "1.1.1.1", "").await;
+        check(public(), "[2606:4700::1111]", "").await;
+    }
+
+    #[test]
+    fn names_in_the_hosts_file() {
+        let hosts =
+            "127.0.0.1 localhost\n# 1.1.1.1 a.org\n\n1.1.1.1\tb.org  c.org # d.org\n::1 e.org#f.org\n";
+        for name in ["localhost", "b.org", "C.org", "e.org"] {
+            assert!(names(hosts, name), "{name}");
+        }
+        for name in ["a.org", "d.org", "f.org", "1.1.1.1", "127.0.0.1", "b", "org", ""] {
+            assert!(!names(hosts, name), "{name}");
+        }
+        let written = std::fs::read_to_string(HOSTS).is_ok_and(|hosts| names(&hosts, "localhost"));
+        assert!(!written || SystemNames.ask("localhost.").is_ok(), "with the dot too");
+    }
+
+    /// As when all of them hang: what is looked up needs none of them.
+    #[test]
+    fn the_system_is_asked_on_no_thread_of_the_runtime() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().max_blocking_threads(1).build().unwrap();
+        let (free, hanging) = std::sync::mpsc::channel::<()>();
+        runtime.spawn_blocking(move || hanging.recv());
+        let limit = std::time::Duration::from_secs(60);
+        let found = runtime
+            .block_on(async { tokio::time::timeout(limit, SystemNames.look_up("localhost".into())).await });
+        drop(free);
+        assert!(found.unwrap().unwrap().iter().all(|address| address.ip().is_loopback()));
     }
 
     #[test]

@@ -97,7 +97,7 @@ fn listed_addresses_are_exempt_from_scheme_and_port() {
 #[test]
 fn link_local_and_metadata_are_never_listed() {
     let all = nets(&["0.0.0.0/0", "::/0"]);
-    let metadata = ["168.63.129.16", "100.100.100.200", "[fd00:ec2::254]"];
+    let metadata = ["168.63.129.16", "100.100.100.200", "192.0.0.192", "[fd00:ec2::23]", "[fd00:42::42]"];
     let link_local = ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.1.1]", "[64:ff9b::a9fe:a9fe]"];
     for (hosts, kind) in [(&metadata[..], Kind::Metadata), (&link_local[..], Kind::LinkLocal)] {
         for host in hosts {

@@ -43,6 +43,22 @@ fn write(folder: &str, name: &str, bytes: &[u8]) {
     std::fs::write(Path::new(folder).join(name), bytes).unwrap();
 }
 
+/// The name of a store is looked up where those of destinations are, not on the runtime's threads.
+#[test]
+fn a_store_is_found_while_all_blocking_threads_hang() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
+    let (free, hanging) = std::sync::mpsc::channel::<()>();
+    runtime.spawn_blocking(move || hanging.recv());
+    let got = runtime.block_on(async {
+        let server = Receiver::start(Script::List(Vec::new()), Record::Count).await.unwrap();
+        let at = format!("http://localhost:{}/", server.address().port());
+        read(&payloads(&[at.clone()], Millis(20_000)), &format!("{at}a")).await
+    });
+    drop(free);
+    assert_eq!(got, Err(Fault::unread("localhost answered 204")));
+}
+
 #[tokio::test]
 async fn files_below_the_folder_and_nothing_else() {
     let root = TempDir::new().unwrap();

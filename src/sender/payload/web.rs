@@ -6,6 +6,7 @@ use reqwest::{Certificate, Client, Method, Request, Response};
 use url::Url;
 
 use super::Fault;
+use crate::sender::egress::resolver::SystemNames;
 use crate::sender::profile::{tls_settings, transport};
 use crate::sign;
 
@@ -17,10 +18,11 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// They follow no redirect, for it could lead out of the prefix, and no proxy.
+    /// They follow no redirect, for it could lead out of the prefix, and no proxy. Names are looked up
+    /// where those of destinations are: a client's own way would keep the runtime's threads.
     pub(super) fn new(roots: &[Certificate], system_roots: bool) -> Clients {
         let build = |secure| {
-            let builder = transport(Client::builder()).https_only(secure);
+            let builder = transport(Client::builder()).https_only(secure).dns_resolver(SystemNames);
             tls_settings(builder, roots, system_roots).build().ok()
         };
         Clients { secure: build(true), any: build(false) }

@@ -193,43 +193,50 @@ async fn a_proxy_by_name_and_what_it_refuses() {
 /// A SOCKS proxy that notes which address it was told, and answers in the receiver's place.
 struct Socks {
     address: SocketAddr,
-    told: Arc<Mutex<Vec<Vec<u8>>>>,
+    noted: Arc<Mutex<Noted>>,
     _tasks: JoinSet<()>,
 }
 
+#[derive(Default)]
+struct Noted {
+    told: Vec<Vec<u8>>,
+    heads: Vec<String>,
+}
+
 impl Socks {
-    async fn start() -> Socks {
+    async fn start(answer: &'static [u8]) -> Socks {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, told) = (listener.local_addr().unwrap(), Arc::default());
+        let (address, noted) = (listener.local_addr().unwrap(), Arc::default());
         let mut tasks = JoinSet::new();
-        let noted = Arc::clone(&told);
+        let book = Arc::clone(&noted);
         tasks.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                drop(talk(stream, &noted).await);
+                drop(talk(stream, &book, answer).await);
             }
         });
-        Socks { address, told, _tasks: tasks }
+        Socks { address, noted, _tasks: tasks }
     }
 }
 
 /// RFC 1928: no authentication, CONNECT to an IPv4 address.
-async fn talk(mut stream: TcpStream, told: &Mutex<Vec<Vec<u8>>>) -> std::io::Result<()> {
+async fn talk(mut stream: TcpStream, noted: &Mutex<Noted>, answer: &[u8]) -> std::io::Result<()> {
     let mut greeting = [0; 2];
     stream.read_exact(&mut greeting).await?;
     stream.read_exact(&mut vec![0; greeting[1].into()]).await?;
     stream.write_all(&[5, 0]).await?;
     let mut asked = vec![0; 10];
     stream.read_exact(&mut asked).await?;
-    told.lock().unwrap().push(asked);
+    noted.lock().unwrap().told.push(asked);
     stream.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await?;
     let mut head = [0; 4096];
-    let _ = stream.read(&mut head).await?;
-    stream.write_all(CLOSING).await
+    let read = stream.read(&mut head).await?;
+    noted.lock().unwrap().heads.push(String::from_utf8_lossy(&head[..read]).into_owned());
+    stream.write_all(answer).await
 }
 
 #[tokio::test]
 async fn a_socks_proxy_is_told_addresses_that_were_judged() {
-    let socks = Socks::start().await;
+    let socks = Socks::start(CLOSING).await;
     let names = Changing::new(&[&["1.1.1.1"], &["10.0.0.1"], &["10.0.0.1", "127.0.0.1"]]);
     let sender = asking(&names, public_http(), Some(&format!("socks5://{}", socks.address)));
     let url = "http://hooks.example.org/";
@@ -237,6 +244,31 @@ async fn a_socks_proxy_is_told_addresses_that_were_judged() {
     let seen = send(&sender, url, &[]).await;
     assert_eq!(seen.outcome, BLOCKED, "{seen:?}");
     assert_eq!(send(&sender, "http://intranet/", &[LOOPBACK]).await.outcome.status(), Some(204));
-    let told = socks.told.lock().unwrap().clone();
+    let told = socks.noted.lock().unwrap().told.clone();
     assert_eq!(told, [[5, 1, 0, 1, 1, 1, 1, 1, 0, 80], [5, 1, 0, 1, 127, 0, 0, 1, 0, 80]]);
+}
+
+/// The dot is for the resolver alone. An address needs none.
+#[tokio::test]
+async fn a_public_name_is_looked_up_from_the_root_and_named_without_the_dot() {
+    let socks = Socks::start(CLOSING).await;
+    let names = Changing::new(&[&["1.1.1.1"]]);
+    let sender = asking(&names, public_http(), Some(&format!("socks5://{}", socks.address)));
+    for url in ["http://hooks.example.org/", "http://1.1.1.1/"] {
+        assert_eq!(send(&sender, url, &[]).await.outcome.status(), Some(204), "{url}");
+    }
+    assert_eq!(names.asked(), ["hooks.example.org."]);
+    let heads = socks.noted.lock().unwrap().heads.clone();
+    assert!(heads[0].contains("host: hooks.example.org\r\n"), "{heads:?}");
+    assert!(heads[1].contains("host: 1.1.1.1\r\n"), "{heads:?}");
+}
+
+/// What comes through a tunnel is the receiver's: it has had the request.
+#[tokio::test]
+async fn a_407_through_a_tunnel_is_an_answer() {
+    let socks = Socks::start(b"HTTP/1.1 407 Who\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
+    let names = Changing::new(&[&["1.1.1.1"]]);
+    let sender = asking(&names, public_http(), Some(&format!("socks5://{}", socks.address)));
+    let seen = send(&sender, "http://hooks.example.org/", &[]).await;
+    assert_eq!((seen.outcome.status(), seen.error.as_deref()), (Some(407), None), "{seen:?}");
 }

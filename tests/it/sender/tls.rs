@@ -30,8 +30,13 @@ impl Authority {
     }
 
     fn sender(&self) -> Sender {
+        self.sender_by(None)
+    }
+
+    fn sender_by(&self, proxy: Option<String>) -> Sender {
+        let proxy = proxy.map(|url| url.parse().unwrap());
         let ca_pem = Some(self.0.pem().into_bytes());
-        Sender::new(Config { rules: rules(), ca_pem, ..Config::default() }).unwrap()
+        Sender::new(Config { rules: rules(), ca_pem, proxy, ..Config::default() }).unwrap()
     }
 
     /// A certificate that shows who its bearer is, with its key, both in PEM.
@@ -88,7 +93,8 @@ impl Authority {
 /// How the receiver speaks once TLS stands.
 #[derive(Clone, Copy)]
 enum Speech {
-    Http1,
+    /// With this answer, when the whole request is there.
+    Http1(&'static [u8]),
     /// These frames, after the request's headers.
     Http2(&'static [u8]),
 }
@@ -134,18 +140,20 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, speech: Speech, re
 async fn talk(stream: TcpStream, acceptor: TlsAcceptor, speech: Speech, read: Arc<AtomicU64>) {
     let Ok(mut stream) = acceptor.accept(stream).await else { return };
     match speech {
-        Speech::Http1 => http1(&mut stream, &read).await,
+        Speech::Http1(answer) => http1(&mut stream, &read, answer).await,
         Speech::Http2(frames) => {
             let _ = http2(&mut stream, frames).await;
         }
     }
 }
 
-async fn http1(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), read: &AtomicU64) {
+const TAKEN: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
+
+async fn http1(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), read: &AtomicU64, answer: &[u8]) {
     let mut buffer = [0; 64 * 1024];
     while let Ok(n @ 1..) = stream.read(&mut buffer).await {
         if read.fetch_add(n as u64, Ordering::AcqRel) + n as u64 > 200_000 {
-            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await;
+            let _ = stream.write_all(answer).await;
         }
     }
 }
@@ -187,7 +195,7 @@ async fn c070_t55_certificates_that_do_not_hold() {
         ("unknown issuer", other.certify("127.0.0.1", 2090, "http/1.1"), Some("unknownissuer")),
     ];
     for (case, config, reason) in cases {
-        let receiver = Secure::start(config, Speech::Http1).await;
+        let receiver = Secure::start(config, Speech::Http1(TAKEN)).await;
         let seen = receiver.answer(&ours.sender()).await;
         match reason {
             None => assert_eq!(seen.outcome.status(), Some(204), "{case}: {seen:?}"),
@@ -256,7 +264,7 @@ async fn other_ends_of_a_stream_may_have_been_processed() {
 #[tokio::test]
 async fn a_private_authority_is_trusted_where_it_was_named() {
     let (ours, other) = (Authority::new("ours"), Authority::new("other"));
-    let receiver = Secure::start(other.certify("127.0.0.1", 2090, "http/1.1"), Speech::Http1).await;
+    let receiver = Secure::start(other.certify("127.0.0.1", 2090, "http/1.1"), Speech::Http1(TAKEN)).await;
     let sender = ours.sender();
     let trusting = || Some(Certificates { ca: Some(other.0.pem().into()), client: None });
     let check = async |tls: Option<Certificates>, want: Option<u16>| {
@@ -271,7 +279,7 @@ async fn a_private_authority_is_trusted_where_it_was_named() {
 #[tokio::test]
 async fn a_client_certificate_is_shown_where_it_was_named() {
     let (ours, other) = (Authority::new("ours"), Authority::new("other"));
-    let receiver = Secure::start(ours.certify_for_known("127.0.0.1"), Speech::Http1).await;
+    let receiver = Secure::start(ours.certify_for_known("127.0.0.1"), Speech::Http1(TAKEN)).await;
     let sender = ours.sender();
     let check = async |client: Option<ClientCertificate>, want: Option<u16>| {
         let seen =
@@ -283,4 +291,41 @@ async fn a_client_certificate_is_shown_where_it_was_named() {
     check(Some(ours.identify("us.example")), Some(204)).await;
     check(Some(other.identify("us.example")), None).await;
     check(None, None).await;
+}
+
+/// An http proxy that makes tunnels. It stops when dropped.
+struct Tunnels {
+    address: SocketAddr,
+    _tasks: JoinSet<()>,
+}
+
+impl Tunnels {
+    async fn to(receiver: SocketAddr) -> Tunnels {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let (mut near, _) = listener.accept().await.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(near.read_u8().await.unwrap());
+            }
+            near.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").await.unwrap();
+            let mut far = TcpStream::connect(receiver).await.unwrap();
+            drop(tokio::io::copy_bidirectional(&mut near, &mut far).await);
+        });
+        Tunnels { address, _tasks: tasks }
+    }
+}
+
+/// The proxy cannot have said that: it does not see what goes through. The receiver has the request.
+#[tokio::test]
+async fn a_407_inside_tls_is_the_receivers_answer() {
+    let ours = Authority::new("ours");
+    let answer = Speech::Http1(b"HTTP/1.1 407 Who\r\ncontent-length: 0\r\n\r\n");
+    let receiver = Secure::start(ours.certify("127.0.0.1", 2090, "http/1.1"), answer).await;
+    let proxy = Tunnels::to(receiver.address).await;
+    let sender = ours.sender_by(Some(format!("http://localhost:{}", proxy.address.port())));
+    let seen = receiver.answer(&sender).await;
+    assert_eq!((seen.outcome.status(), seen.error.as_deref()), (Some(407), None), "{seen:?}");
 }
