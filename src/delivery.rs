@@ -367,34 +367,6 @@ impl Delivery {
         self.cancelling = false;
         self.revision += 1;
     }
-
-    /// Notes what was reported of an attempt after its lease had ended, in the place of the record that
-    /// the end of the lease left: each attempt has one. Gives back what is in the record no more.
-    pub fn remember_late(&mut self, mut late: Attempt) -> Option<Attempt> {
-        if self.is_erased() {
-            late.response_excerpt = None;
-        }
-        let Some(known) = self.log.iter_mut().find(|known| known.n == late.n) else {
-            let older = self.log.first().is_some_and(|first| late.n < first.n);
-            return if older { Some(late) } else { self.remember(late) };
-        };
-        // What its task has reported itself stands.
-        if known.ended_at.is_none() {
-            late.next_attempt_at = known.next_attempt_at;
-            *known = late;
-        }
-        None
-    }
-
-    /// Adds to the log; gives back the oldest when it no longer fits. An answer to what was erased
-    /// leaves no excerpt.
-    pub fn remember(&mut self, mut attempt: Attempt) -> Option<Attempt> {
-        if self.is_erased() {
-            attempt.response_excerpt = None;
-        }
-        self.log.push(attempt);
-        (self.log.len() > LOG_IN_RECORD).then(|| self.log.remove(0))
-    }
 }
 
 /// When and in which engine step a delivery ends, if it does.

@@ -1,5 +1,6 @@
 //! The record of one attempt: what was seen, and what was decided. Never a URL or a body.
 
+use super::{Delivery, LOG_IN_RECORD};
 use crate::model::Excerpt;
 use crate::outcome::{Asked, AttemptResult, Clamped, Outcome, RetryAfter};
 use crate::time::{Millis, Timestamp};
@@ -60,4 +61,34 @@ pub enum AskedKind {
     Seconds,
     Date,
     Invalid,
+}
+
+impl Delivery {
+    /// Notes what was reported of an attempt after its lease had ended, in the place of the record that
+    /// the end of the lease left: each attempt has one. Gives back what is in the record no more.
+    pub fn remember_late(&mut self, mut late: Attempt) -> Option<Attempt> {
+        if self.is_erased() {
+            late.response_excerpt = None;
+        }
+        let Some(known) = self.log.iter_mut().find(|known| known.n == late.n) else {
+            let older = self.log.first().is_some_and(|first| late.n < first.n);
+            return if older { Some(late) } else { self.remember(late) };
+        };
+        // What its task has reported itself stands.
+        if known.ended_at.is_none() {
+            late.next_attempt_at = known.next_attempt_at;
+            *known = late;
+        }
+        None
+    }
+
+    /// Adds to the log; gives back the oldest when it no longer fits. An answer to what was erased
+    /// leaves no excerpt.
+    pub fn remember(&mut self, mut attempt: Attempt) -> Option<Attempt> {
+        if self.is_erased() {
+            attempt.response_excerpt = None;
+        }
+        self.log.push(attempt);
+        (self.log.len() > LOG_IN_RECORD).then(|| self.log.remove(0))
+    }
 }

@@ -1,7 +1,7 @@
 //! Ids of deliveries and nonces of leases: chance comes in once, at the open, and then it is counted.
 
 use crate::model::DeliveryId;
-use crate::time::{Millis, Timestamp};
+use crate::time::Timestamp;
 
 /// Where new ids and nonces come from.
 pub(super) struct Mint {
@@ -16,8 +16,9 @@ const END_OF_TIME: Timestamp = Timestamp((1 << 48) - 1);
 impl Mint {
     /// What is made from now on is later than this one, whichever run made that, and by whatever clock.
     pub(super) fn pass(&mut self, newest: DeliveryId) {
-        let after = newest.made_at().plus(Millis(1));
-        self.last = self.last.max(after).min(END_OF_TIME);
+        // Beyond the calendar, too: an import may have brought any id.
+        let after = Timestamp(newest.made_at().0.saturating_add(1)).min(END_OF_TIME);
+        self.last = self.last.max(after);
     }
 
     /// A new id, later than every one before it in time or by counter.

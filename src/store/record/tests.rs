@@ -215,7 +215,7 @@ fn the_bytes_of_version_1_are_frozen() {
 #[test]
 fn disk_codes_are_frozen() {
     let actions: Vec<_> = Action::ALL.iter().map(|action| action.as_str()).collect();
-    insta::assert_snapshot!(actions.join(" "), @"destination.create destination.update destination.delete destination.pause destination.resume destination.enable destination.disable destination.hold destination.release destination.rotate delivery.retry delivery.cancel delivery.erase claims.stop claims.start drain import.begin import.end backup backup.hold backup.release config.reload bulk.start bulk.stop");
+    insta::assert_snapshot!(actions.join(" "), @"destination.create destination.update destination.delete destination.pause destination.resume destination.enable destination.disable destination.hold destination.release destination.rotate delivery.retry delivery.cancel delivery.erase claims.stop claims.start drain import.begin import.end backup backup.hold backup.release config.reload bulk.start bulk.stop destination.test");
     let ends: Vec<_> = Ending::ALL.iter().map(|end| end.as_str()).collect();
     insta::assert_snapshot!(ends.join(" "), @"delivered rejected exhausted expired cancelled payload_gone destination_gone quarantined");
     let reasons: Vec<_> = NextReason::ALL.iter().map(|reason| reason.as_str()).collect();
