@@ -92,7 +92,7 @@ pub(super) enum Command {
 pub(super) enum Ask {
     /// Hand a body over for delivery; it is on disk when this returns
     #[command(after_help = SEND_EXAMPLES)]
-    Send(Send),
+    Send(Box<Send>),
     /// List deliveries, the newest first
     #[command(
         visible_alias = "list",

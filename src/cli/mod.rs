@@ -120,7 +120,7 @@ fn carry_out(global: &Global, command: Command) -> Result<ExitCode, Fault> {
 
 async fn ask(client: &Client, output: &Output, question: Ask) -> Result<(), Fault> {
     match question {
-        Ask::Send(send) => send::send(client, output, send).await,
+        Ask::Send(send) => send::send(client, output, *send).await,
         Ask::Ls(list) => deliveries::ls(client, output, list).await,
         Ask::Get(one) => deliveries::get(client, output, &one.id).await,
         Ask::Explain(one) => deliveries::explain(client, output, &one.id).await,

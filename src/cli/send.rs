@@ -157,7 +157,7 @@ mod tests {
         let all = ["duehook", "send", "shop"].iter().chain(arguments);
         let command = Args::try_parse_from(all).unwrap().command;
         let Command::Ask(Ask::Send(send)) = command else { panic!("{command:?}") };
-        send
+        *send
     }
 
     #[test]

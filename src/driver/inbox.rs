@@ -44,8 +44,8 @@ pub(super) struct NotTaken;
 /// whoever waits must not be answered before the process ends.
 pub(super) type ReplyTo<T> = oneshot::Sender<Result<T, NotTaken>>;
 
-/// An order and whoever waits for what comes of it.
-pub(super) type Commanded = (Order<Command>, ReplyTo<Carried>);
+/// An order and whoever waits for what comes of it. In a box: it may come back.
+pub(super) type Commanded = Box<(Order<Command>, ReplyTo<Carried>)>;
 /// The same of an order to the whole server.
 pub(super) type ClaimsOrdered = (Order<ClaimsOrder>, ReplyTo<SetClaims>);
 
@@ -149,13 +149,9 @@ impl Inbox {
     }
 
     /// An operator's order: it waits for no end of a hold here.
-    pub(super) fn command(
-        &self,
-        command: Order<Command>,
-        reply: ReplyTo<Carried>,
-    ) -> Result<(), Refusal<Commanded>> {
+    pub(super) fn command(&self, order: Commanded) -> Result<(), Refusal<Commanded>> {
         let mut queues = self.lock();
-        let order = queues.admit((command, reply))?;
+        let order = queues.admit(order)?;
         if self.hold.is_on() {
             return Err(Refusal::Held(order));
         }
@@ -166,13 +162,9 @@ impl Inbox {
 
     /// What goes on with work that was begun, or notes what was done: during a hold it is taken in
     /// too, and carried out after it.
-    pub(super) fn carry_on(
-        &self,
-        command: Order<Command>,
-        reply: ReplyTo<Carried>,
-    ) -> Result<(), Refusal<Commanded>> {
+    pub(super) fn carry_on(&self, order: Commanded) -> Result<(), Refusal<Commanded>> {
         let mut queues = self.lock();
-        let order = queues.admit((command, reply))?;
+        let order = queues.admit(order)?;
         queues.order(order)?;
         self.ring(queues);
         Ok(())
@@ -276,7 +268,7 @@ impl Inbox {
     pub(super) fn close(&self) {
         let mut queues = self.lock();
         queues.end = Some(End::InOrder);
-        queues.commands.drain(..).for_each(|(_, to)| drop(to.send(Err(NotTaken))));
+        queues.commands.drain(..).for_each(|order| drop(order.1.send(Err(NotTaken))));
         queues.queries.drain(..).for_each(|(_, to)| drop(to.send(Err(NotTaken))));
         queues.ingest.drain(..).for_each(|(_, to)| drop(to.send(Err(NotTaken))));
         for (_, to) in queues.claims.drain(..) {
@@ -352,7 +344,7 @@ impl Queues {
     fn take(&mut self) -> (Batch, Replies) {
         let (mut batch, mut replies) = (Batch::default(), Replies::default());
         batch.reports = std::mem::take(&mut self.reports);
-        for (command, reply) in self.commands.drain(..) {
+        for (command, reply) in self.commands.drain(..).map(|order| *order) {
             batch.commands.push(command);
             replies.commands.push(reply);
         }
@@ -465,8 +457,8 @@ mod tests {
     #[test]
     fn a_hold_gives_orders_back() {
         let (inbox, clock) = (Inbox::default(), Clock::start());
-        let order = || (Order::from(Command::Cancel { id: DeliveryId(1) }), oneshot::channel().0);
-        let command = |inbox: &Inbox| inbox.command(order().0, order().1);
+        let order = || Box::new((Order::from(Command::Cancel { id: DeliveryId(1) }), oneshot::channel().0));
+        let command = |inbox: &Inbox| inbox.command(order());
         let claims = |inbox: &Inbox| inbox.order_claims(ClaimsOrder::Stop.into(), oneshot::channel().0);
         assert!(command(&inbox).is_ok() && claims(&inbox).is_ok());
         let mut heard = inbox.hold(Mono(1), Mono(0)).ok().unwrap().1;
@@ -476,7 +468,7 @@ mod tests {
         assert!(heard.try_recv().is_err(), "there is still something to be done");
         let (batch, ..) = inbox.take(Duration::ZERO, Phase::Running);
         assert_eq!((batch.commands.len(), batch.claims.len()), (1, 1));
-        assert!(inbox.carry_on(order().0, order().1).is_ok());
+        assert!(inbox.carry_on(order()).is_ok());
         assert_eq!(inbox.take(Duration::ZERO, Phase::Running).0.commands.len(), 1);
         inbox.stand(&clock);
         assert!(command(&inbox).is_ok() && claims(&inbox).is_ok(), "its time is over");

@@ -18,11 +18,11 @@ impl Handle {
         order: impl Into<Order<Command>>,
     ) -> Result<Result<Done, CommandError>, Unavailable> {
         let (reply, answer) = oneshot::channel();
-        match self.inbox.command(order.into(), reply) {
+        match self.inbox.command(Box::new((order.into(), reply))) {
             Ok(()) => {}
-            Err(Refusal::Held((order, reply))) => {
+            Err(Refusal::Held(order)) => {
                 self.hold_over().await;
-                if let Err(refusal) = self.inbox.command(order, reply) {
+                if let Err(refusal) = self.inbox.command(order) {
                     return Err(refused(refusal).await);
                 }
             }
@@ -40,7 +40,7 @@ impl Handle {
         order: impl Into<Order<Command>>,
     ) -> Result<Result<Done, CommandError>, Unavailable> {
         let (reply, answer) = oneshot::channel();
-        match self.inbox.carry_on(order.into(), reply) {
+        match self.inbox.carry_on(Box::new((order.into(), reply))) {
             Ok(()) => heard(answer).await,
             Err(refusal) => Err(refused(refusal).await),
         }
@@ -64,7 +64,7 @@ impl Handle {
     /// Has something done for which nobody waits any more. Lost only if the server is stopping, or has
     /// too many orders.
     pub fn leave(&self, order: impl Into<Order<Command>>) {
-        if self.inbox.carry_on(order.into(), oneshot::channel().0).is_err() {
+        if self.inbox.carry_on(Box::new((order.into(), oneshot::channel().0))).is_err() {
             tracing::warn!(
                 "an entry of the audit log is lost: the server is stopping, or has too many orders"
             );
