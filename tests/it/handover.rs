@@ -406,7 +406,7 @@ async fn moving_an_owner_on_the_command_line() {
     let bad = run(&other, &["import", "-"], spoilt.as_bytes());
     assert!(bad.code == 1 && bad.stdout.contains("9 imported"), "{} {}", bad.stdout, bad.stderr);
     assert!(
-        bad.stdout.contains("422 class_unknown") && bad.stderr.contains("1 lines were rejected"),
+        bad.stdout.contains("422 class_unknown") && bad.stderr.contains("1 line was rejected"),
         "{}",
         bad.stdout
     );

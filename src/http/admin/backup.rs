@@ -54,11 +54,11 @@ pub async fn copy(State(app): State<Arc<App>>, caller: Caller, request: Request)
     let path = path.ok_or_else(|| Problem::field("path", "required"))?;
     let (copied, took) = app.handle.backup(path).await?;
     let Copied { path, bytes, deliveries, damaged } = &copied;
-    // It is there, whether this can be written or not.
     let detail = format!("to {}", path.display());
     let note = Command::Note { action: Action::Backup, object: None, detail };
-    if let Err(problem) = order(&app, &caller, note).await {
-        tracing::warn!(code = problem.code.facts().0, "the backup has no entry in the audit log");
+    // It is there, whether this can be written or not; a hold is waited for.
+    if app.handle.note(caller.orders(note)).await.is_err() {
+        tracing::warn!("the backup has no entry in the audit log");
     }
     let (bytes, deliveries, damaged) = (*bytes, *deliveries, *damaged);
     Ok(answer(StatusCode::CREATED, &BackupObject { path, bytes, deliveries, damaged, took_ms: took.0 }))

@@ -112,10 +112,10 @@ async fn a_scope_opens_its_routes_and_no_others() {
     };
     // 4xx other than 401 and 403 are the route's own answers.
     for (token, post, dest, stats, retry) in [
-        ("ingest", 415, 403, 403, 403),
+        ("ingest", 422, 403, 403, 403),
         ("setup", 403, 404, 403, 403),
         ("read", 403, 404, 200, 403),
-        ("admin", 415, 404, 200, 404),
+        ("admin", 422, 404, 200, 404),
     ] {
         check(token, "POST", "/v1/deliveries", post).await;
         check(token, "GET", "/v1/destinations/shop", dest).await;

@@ -67,7 +67,7 @@ fn json_cases() -> Vec<Case> {
     let encoded = "QUFB".repeat(256 * 1024 / 3 + 1);
     let large_base64 = format!(r#"{{"destination":"kept","payload_base64":"{encoded}"}}"#);
     vec![
-        deliveries("", 400, "malformed", &[]),
+        deliveries("", 422, "invalid", &["destination", "payload"]),
         deliveries("{", 400, "malformed", &[]),
         deliveries("[]", 400, "malformed", &[]),
         deliveries("{}", 422, "invalid", &["destination", "payload"]),

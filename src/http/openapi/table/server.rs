@@ -13,6 +13,7 @@ use crate::http::health::OPEN_METRICS;
 use crate::http::openapi::operation::{Answer, Body, On, Operation, Reach, Shape, of};
 use crate::http::openapi::{parameters, requests};
 
+const PAGE: &str = "text/html; charset=utf-8";
 const CLAIMS: &[Answer] = &[Answer::json(200, "How it stands.", of::<ClaimsObject>)];
 const READY: Shape = of::<ReadyObject>;
 const HEALTH: Shape = of::<HealthObject>;
@@ -158,7 +159,10 @@ pub(super) const OPERATIONS: &[Operation] = &[
             "/",
             "getPage",
             "The status page",
-            &[Answer::text("It asks for /v1/stats again and again.", "text/html; charset=utf-8")],
+            &[
+                Answer::text("It asks for /v1/stats again and again.", PAGE),
+                Answer { status: 401, ..Answer::text("The same page, which asks for a token.", PAGE) },
+            ],
         )
     },
     Operation {
