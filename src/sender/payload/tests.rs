@@ -14,7 +14,7 @@ const MAX: usize = 10_000;
 
 fn payloads(allow: &[String], timeout: Millis) -> Payloads {
     let allow = allow.iter().map(|text| text.parse().unwrap()).collect();
-    Payloads::new(Settings { allow, timeout, max: MAX }, &[], false).unwrap()
+    Payloads::new(Settings { allow, timeout, max: MAX }, &Trust::only(&[])).unwrap()
 }
 
 async fn read(payloads: &Payloads, uri: &str) -> Result<Bytes, Fault> {
