@@ -25,7 +25,9 @@ use crate::time::Millis;
 pub const MAX_PROFILES: usize = 1_024;
 /// How long a connection is kept for a next request: under the keep-alive of usual receivers.
 pub const POOL_IDLE: Duration = Duration::from_secs(15);
-/// Header lines of an answer; more is an invalid answer.
+/// Header lines of an answer; more is an invalid answer. Over HTTP/1 only their number is bounded:
+/// reqwest passes no bound of bytes on, and hyper's own is 417,792 for a head. A hostile receiver can
+/// have that much for each of its requests in flight, so `send.slots` bounds it (README, Limits).
 pub const MAX_RESPONSE_HEADERS: usize = 64;
 /// Bytes of the header list of an HTTP/2 answer.
 const MAX_HEADER_LIST: u32 = 16 * 1024;
