@@ -147,7 +147,7 @@ pub fn rotated(
 }
 
 /// Certificates of one destination: whom to trust beside the system's, and who we are.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Certificates {
     /// Certificates that are trusted too, in PEM.
     pub ca: Option<Box<str>>,
@@ -156,7 +156,7 @@ pub struct Certificates {
 }
 
 /// A certificate chain and its private key, in PEM.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ClientCertificate {
     pub chain: Box<str>,
     /// Never shown.

@@ -29,7 +29,7 @@ pub struct Rules {
 }
 
 /// Which addresses a permitted URL may lead to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
     /// Public ones and those in an `allow_cidrs`.
     Public,

@@ -12,6 +12,7 @@ pub mod letter;
 pub mod payload;
 pub mod profile;
 pub mod proxy;
+pub mod trust;
 
 pub use crate::sign::Signers;
 
@@ -23,7 +24,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use ipnet::IpNet;
 use reqwest::header::{self, HeaderMap};
-use reqwest::{Certificate, Client, Method, Request, Response};
+use reqwest::{Client, Method, Request, Response};
+use rustls::pki_types::CertificateDer;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
@@ -39,6 +41,7 @@ use letter::{Letter, Touched};
 use payload::{Payloads, Referred};
 use profile::{Grounds, Profiles};
 use proxy::Route;
+use trust::{NoCertificates, Trust};
 
 /// Bytes of an answer's body that are read, so that its connection can be used again. What is
 /// longer costs the connection.
@@ -164,7 +167,7 @@ pub enum Unusable {
 /// The certificates of `send.ca_file` cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("send.ca_file holds no certificates in PEM form")]
-pub struct BadCertificates(#[source] Option<reqwest::Error>);
+pub struct BadCertificates(#[from] NoCertificates);
 
 /// Sends requests. One for the process: it owns the connections.
 #[derive(Debug)]
@@ -190,13 +193,12 @@ impl Sender {
     /// # Errors
     /// As [`Sender::new`].
     pub fn asking(config: Config, names: Arc<dyn Names>) -> Result<Sender, Unusable> {
-        let extra_roots = config.ca_pem.as_deref().map(certificates).transpose()?.unwrap_or_default();
+        let trust = Trust::with_system(&config.ca_pem.as_deref().map_or(Ok(Vec::new()), certificates)?);
         let route = Route::by(config.proxy);
         route.proxy().map_err(Unusable::Proxy)?;
         let allowed = config.rules.allow_cidrs.as_slice().into();
-        let grounds = Grounds { allowed, extra_roots: extra_roots.clone(), names, route: route.clone() };
-        let profiles = Profiles::new(grounds);
-        let payloads = Payloads::new(config.payloads, &extra_roots, profiles.has_system_roots())?;
+        let payloads = Payloads::new(config.payloads, &trust)?;
+        let profiles = Profiles::new(Grounds { allowed, trust, names, route: route.clone() });
         let keep_response_excerpt = config.keep_response_excerpt;
         Ok(Sender { rules: config.rules, keep_response_excerpt, route, profiles, payloads })
     }
@@ -279,9 +281,8 @@ impl Sender {
     }
 }
 
-fn certificates(pem: &[u8]) -> Result<Vec<Certificate>, BadCertificates> {
-    let found = Certificate::from_pem_bundle(pem).map_err(|error| BadCertificates(Some(error)))?;
-    if found.is_empty() { Err(BadCertificates(None)) } else { Ok(found) }
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, BadCertificates> {
+    Ok(trust::certificates(pem)?)
 }
 
 fn envelope(request: &OutboundRequest, bytes: Bytes, touched: &Touched) -> Request {

@@ -15,11 +15,11 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use object_store::aws::AmazonS3;
-use reqwest::Certificate;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::failure::Failure;
+use super::trust::Trust;
 use crate::model::reference::{self, Store};
 use crate::model::{Digest, Prefix, Reference, digest};
 use crate::outcome::{NotSent, Outcome};
@@ -112,16 +112,12 @@ impl From<Fault> for Failure {
 }
 
 impl Payloads {
-    /// A reader that has opened nothing yet. Its connections trust `roots` as those of senders do.
+    /// A reader that has opened nothing yet. Its connections trust whom those of senders do.
     ///
     /// # Errors
     /// [`BadStore`] when the environment does not say how a bucket is read.
-    pub(super) fn new(
-        settings: Settings,
-        roots: &[Certificate],
-        system_roots: bool,
-    ) -> Result<Payloads, BadStore> {
-        let web = web::Clients::new(roots, system_roots);
+    pub(super) fn new(settings: Settings, trust: &Trust) -> Result<Payloads, BadStore> {
+        let web = web::Clients::new(trust);
         let mut buckets = BTreeMap::new();
         for prefix in settings.allow.iter().filter(|prefix| prefix.store() == Store::S3) {
             let bucket = prefix.place().to_owned();

@@ -1,26 +1,33 @@
 //! The clients: one for each set of addresses and connect timeout, so that no connection
 //! opened under one egress rule serves another.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use reqwest::{Certificate, Client, ClientBuilder, Identity, redirect, retry, tls};
+use reqwest::{Client, ClientBuilder, redirect, retry};
 
 use super::Endpoint;
 use super::egress::Reach;
 use super::egress::resolver::{Guard, Names};
 use super::proxy::Route;
+use super::trust::{BadTls, Trust};
+use crate::model::Certificates;
 use crate::model::destination::CONCURRENCY_MAX;
-use crate::model::{Certificates, ClientCertificate};
 use crate::time::Millis;
 
-/// Clients kept: each has a pool and a copy of the root certificates. The one that was not
-/// used for longest goes first; what is in flight on it finishes.
-pub const MAX_PROFILES: usize = 64;
+/// Clients kept: as many as the courier keeps endpoints. Made anew for each request they would keep no
+/// connections. One is made in 7 µs and takes 8 KiB (measured with 145 authorities, which they share);
+/// one for an authority of the destination's own has a copy of all, about 100 KiB. The one that was
+/// not used for longest goes first; what is in flight on it finishes.
+pub const MAX_PROFILES: usize = 1_024;
 /// How long a connection is kept for a next request: under the keep-alive of usual receivers.
 pub const POOL_IDLE: Duration = Duration::from_secs(15);
-/// Header lines of an answer; more is an invalid answer.
+/// Header lines of an answer; more is an invalid answer. Over HTTP/1 only their number is bounded:
+/// reqwest passes no bound of bytes on, and hyper's own is 417,792 for a head. A hostile receiver can
+/// have that much for each of its requests in flight, so `send.slots` bounds it (README, Limits).
 pub const MAX_RESPONSE_HEADERS: usize = 64;
 /// Bytes of the header list of an HTTP/2 answer.
 const MAX_HEADER_LIST: u32 = 16 * 1024;
@@ -51,42 +58,59 @@ impl Key {
     }
 }
 
+/// The place of the client of `endpoint`. Two that share one by chance push each other out.
+fn place(endpoint: &Endpoint, reach: Reach) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (reach, endpoint.connect_timeout, &endpoint.allow_cidrs, &endpoint.tls).hash(&mut hasher);
+    hasher.finish()
+}
+
 /// What clients are made of besides what their destinations say.
 #[derive(Clone, Debug)]
 pub struct Grounds {
     /// May be reached besides public addresses.
     pub allowed: Arc<[IpNet]>,
-    /// Trusted besides the system's.
-    pub extra_roots: Vec<Certificate>,
+    pub trust: Trust,
     pub names: Arc<dyn Names>,
     pub route: Route,
 }
 
-/// What all clients have in common.
+/// What all clients have in common, and those that are kept.
 #[derive(Debug)]
 pub struct Profiles {
     grounds: Grounds,
-    system_roots: bool,
-    /// The one used last is first.
-    kept: Mutex<Vec<(Key, Client)>>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    clients: BTreeMap<u64, One>,
+    /// How often one was asked for.
+    uses: u64,
+}
+
+#[derive(Debug)]
+struct One {
+    key: Key,
+    client: Client,
+    /// The last use of it.
+    used: u64,
+}
+
+/// A client could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Unmade {
+    #[error(transparent)]
+    Tls(#[from] BadTls),
+    #[error(transparent)]
+    Client(#[from] reqwest::Error),
 }
 
 impl Profiles {
-    /// No clients yet. A system without roots is noted once; https then needs the extra ones.
+    /// No clients yet.
     #[must_use]
     pub fn new(grounds: Grounds) -> Profiles {
-        let kept = Mutex::new(Vec::new());
-        let system_roots = tls_settings(Client::builder(), &grounds.extra_roots, true).build().is_ok();
-        if !system_roots {
-            tracing::warn!("no certificates of the system could be loaded: https needs send.ca_file");
-        }
-        Profiles { grounds, system_roots, kept }
-    }
-
-    /// True when the system has certificates of its own.
-    #[must_use]
-    pub fn has_system_roots(&self) -> bool {
-        self.system_roots
+        Profiles { grounds, kept: Mutex::default() }
     }
 
     /// The client of `endpoint`, made when it is not kept. It is made outside the lock: two
@@ -94,34 +118,29 @@ impl Profiles {
     ///
     /// # Errors
     /// The client could not be made: a fault of TLS settings.
-    pub fn client(&self, endpoint: &Endpoint, reach: Reach) -> Result<Client, reqwest::Error> {
-        if let Some(client) = self.find(endpoint, reach) {
+    pub fn client(&self, endpoint: &Endpoint, reach: Reach) -> Result<Client, Unmade> {
+        let place = place(endpoint, reach);
+        if let Some(client) = self.lock().find(place, endpoint, reach) {
             return Ok(client);
         }
         let key = Key::of(endpoint, reach);
         let client = self.build(&key)?;
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|(other, _)| *other != key);
-        kept.insert(0, (key, client.clone()));
-        kept.truncate(MAX_PROFILES);
+        self.lock().keep(place, key, client.clone());
         Ok(client)
     }
 
     /// How many clients are kept.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.lock().clients.len()
     }
 
-    fn find(&self, endpoint: &Endpoint, reach: Reach) -> Option<Client> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = kept.iter().position(|(key, _)| key.fits(endpoint, reach))?;
-        kept[..=place].rotate_right(1);
-        Some(kept[0].1.clone())
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn build(&self, key: &Key) -> Result<Client, reqwest::Error> {
-        let Grounds { allowed, extra_roots, names, route } = &self.grounds;
+    fn build(&self, key: &Key) -> Result<Client, Unmade> {
+        let Grounds { allowed, trust, names, route } = &self.grounds;
         let guard = Guard {
             names: Arc::clone(names),
             proxy: route.host(),
@@ -129,16 +148,30 @@ impl Profiles {
             allowed: Arc::clone(allowed),
             own: Arc::clone(&key.allow_cidrs),
         };
+        let tls = trust.settings(key.tls.as_ref())?;
         let mut builder = transport(Client::builder()).connect_timeout(key.connect_timeout.duration());
         if let Some(proxy) = route.proxy()? {
             builder = builder.proxy(proxy);
         }
-        let builder = builder.dns_resolver(guard);
-        let Some(own) = &key.tls else {
-            return tls_settings(builder, extra_roots, self.system_roots).build();
-        };
-        let roots: Vec<_> = extra_roots.iter().cloned().chain(roots(own)?).collect();
-        with_identity(tls_settings(builder, &roots, self.system_roots), own)?.build()
+        Ok(builder.dns_resolver(guard).tls_backend_preconfigured(tls).build()?)
+    }
+}
+
+impl Kept {
+    fn find(&mut self, place: u64, endpoint: &Endpoint, reach: Reach) -> Option<Client> {
+        let one = self.clients.get_mut(&place).filter(|one| one.key.fits(endpoint, reach))?;
+        self.uses += 1;
+        one.used = self.uses;
+        Some(one.client.clone())
+    }
+
+    fn keep(&mut self, place: u64, key: Key, client: Client) {
+        self.uses += 1;
+        self.clients.insert(place, One { key, client, used: self.uses });
+        if self.clients.len() > MAX_PROFILES {
+            let oldest = self.clients.iter().min_by_key(|(_, one)| one.used).map(|(place, _)| *place);
+            oldest.map(|place| self.clients.remove(&place));
+        }
     }
 }
 
@@ -161,52 +194,6 @@ pub(super) fn transport(builder: ClientBuilder) -> ClientBuilder {
         .http2_keep_alive_timeout(HTTP2_PING)
 }
 
-pub(super) fn tls_settings(builder: ClientBuilder, extra: &[Certificate], system: bool) -> ClientBuilder {
-    let builder = builder.tls_version_min(tls::Version::TLS_1_2);
-    if !system {
-        builder.tls_certs_only(extra.iter().cloned())
-    } else if extra.is_empty() {
-        builder
-    } else {
-        builder.tls_certs_merge(extra.iter().cloned())
-    }
-}
-
-/// The certificates that a destination trusts beside the others.
-fn roots(own: &Certificates) -> Result<Vec<Certificate>, reqwest::Error> {
-    own.ca.as_deref().map_or(Ok(Vec::new()), |pem| Certificate::from_pem_bundle(pem.as_bytes()))
-}
-
-fn with_identity(builder: ClientBuilder, own: &Certificates) -> Result<ClientBuilder, reqwest::Error> {
-    let Some(ClientCertificate { chain, key }) = &own.client else { return Ok(builder) };
-    let identity = Identity::from_pem(format!("{chain}\n{key}").as_bytes())?;
-    Ok(builder.identity(identity))
-}
-
-/// What is wrong with a destination's certificates. Nothing of a key is in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadTls {
-    #[error("ca_pem holds no certificates in PEM form")]
-    Ca,
-    #[error("client_cert_pem and client_key_pem are no certificate with its private key in PEM form")]
-    Client,
-}
-
-/// Says whether a client can be made of these certificates.
-///
-/// # Errors
-/// [`BadTls`] says which of them cannot be used.
-pub fn check(own: &Certificates) -> Result<(), BadTls> {
-    let roots = roots(own).map_err(|_| BadTls::Ca)?;
-    if own.ca.is_some() && roots.is_empty() {
-        return Err(BadTls::Ca);
-    }
-    let alone = |builder: ClientBuilder| builder.tls_certs_only(roots).build();
-    alone(Client::builder()).map_err(|_| BadTls::Ca)?;
-    let built = with_identity(Client::builder().tls_certs_only([]), own).and_then(ClientBuilder::build);
-    built.map(drop).map_err(|_| BadTls::Client)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,7 +202,7 @@ mod tests {
 
     fn profiles() -> Profiles {
         let (names, route) = (Arc::new(SystemNames), Route::default());
-        Profiles::new(Grounds { allowed: Arc::new([]), extra_roots: Vec::new(), names, route })
+        Profiles::new(Grounds { allowed: Arc::new([]), trust: Trust::with_system(&[]), names, route })
     }
 
     fn endpoint(connect_timeout: u64, cidr: &str) -> Endpoint {
@@ -254,7 +241,22 @@ mod tests {
             profiles.client(&first, Reach::Public).unwrap();
         }
         assert_eq!(profiles.count(), MAX_PROFILES);
-        assert!(profiles.find(&first, Reach::Public).is_some());
-        assert!(profiles.find(&endpoint(1, "10.0.0.0/8"), Reach::Public).is_none());
+        let is_kept = |endpoint: &Endpoint| {
+            profiles.lock().find(place(endpoint, Reach::Public), endpoint, Reach::Public).is_some()
+        };
+        assert!(is_kept(&first));
+        assert!(!is_kept(&endpoint(1, "10.0.0.0/8")) && is_kept(&endpoint(2, "10.0.0.0/8")));
+    }
+
+    /// Whoever has the place of another's client is not given it.
+    #[test]
+    fn a_place_is_not_enough() {
+        let profiles = profiles();
+        let (one, other) = (endpoint(1, "10.0.0.0/8"), endpoint(1, "11.0.0.0/8"));
+        profiles.client(&one, Reach::Public).unwrap();
+        let place = place(&one, Reach::Public);
+        assert!(profiles.lock().find(place, &one, Reach::Public).is_some());
+        assert!(profiles.lock().find(place, &other, Reach::Public).is_none());
+        assert!(profiles.lock().find(place, &one, Reach::Listed).is_none());
     }
 }

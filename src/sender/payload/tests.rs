@@ -14,7 +14,7 @@ const MAX: usize = 10_000;
 
 fn payloads(allow: &[String], timeout: Millis) -> Payloads {
     let allow = allow.iter().map(|text| text.parse().unwrap()).collect();
-    Payloads::new(Settings { allow, timeout, max: MAX }, &[], false).unwrap()
+    Payloads::new(Settings { allow, timeout, max: MAX }, &Trust::only(&[])).unwrap()
 }
 
 async fn read(payloads: &Payloads, uri: &str) -> Result<Bytes, Fault> {
@@ -53,7 +53,7 @@ fn a_store_is_found_while_all_blocking_threads_hang() {
     let got = runtime.block_on(async {
         let server = Receiver::start(Script::List(Vec::new()), Record::Count).await.unwrap();
         let at = format!("http://localhost:{}/", server.address().port());
-        read(&payloads(&[at.clone()], Millis(20_000)), &format!("{at}a")).await
+        read(&payloads(std::slice::from_ref(&at), Millis(20_000)), &format!("{at}a")).await
     });
     drop(free);
     assert_eq!(got, Err(Fault::unread("localhost answered 204")));

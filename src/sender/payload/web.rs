@@ -2,12 +2,13 @@
 
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{CONTENT_ENCODING, HeaderValue, USER_AGENT};
-use reqwest::{Certificate, Client, Method, Request, Response};
+use reqwest::{Client, Method, Request, Response};
 use url::Url;
 
 use super::Fault;
 use crate::sender::egress::resolver::SystemNames;
-use crate::sender::profile::{tls_settings, transport};
+use crate::sender::profile::transport;
+use crate::sender::trust::Trust;
 use crate::sign;
 
 /// One that speaks TLS only, for stores that do not say otherwise, and one that does not insist.
@@ -20,10 +21,10 @@ pub(super) struct Clients {
 impl Clients {
     /// They follow no redirect, for it could lead out of the prefix, and no proxy. Names are looked up
     /// where those of destinations are: a client's own way would keep the runtime's threads.
-    pub(super) fn new(roots: &[Certificate], system_roots: bool) -> Clients {
+    pub(super) fn new(trust: &Trust) -> Clients {
         let build = |secure| {
             let builder = transport(Client::builder()).https_only(secure).dns_resolver(SystemNames);
-            tls_settings(builder, roots, system_roots).build().ok()
+            builder.tls_backend_preconfigured(trust.settings(None).ok()?).build().ok()
         };
         Clients { secure: build(true), any: build(false) }
     }

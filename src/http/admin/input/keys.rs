@@ -6,7 +6,7 @@ use super::{Given, MASK, given};
 use crate::http::fields::{Fields, read_text};
 use crate::model::secret::{MAX_PEM, MAX_SECRETS, NotASecret};
 use crate::model::{Certificates, ClientCertificate, Destination, LiveSecret, Secret};
-use crate::sender::profile;
+use crate::sender::trust;
 
 /// The secrets that were given, the newest first; None: those that are stored stay.
 pub(super) fn secrets(fields: &mut Fields<'_>) -> Option<Vec<LiveSecret>> {
@@ -42,7 +42,7 @@ pub(super) fn tls(fields: &mut Fields<'_>, base: Option<&Destination>) -> Option
         Given::Value(value) => value,
     };
     let merged = merge(fields, value, stored.unwrap_or_default())?;
-    match profile::check(&merged) {
+    match trust::check(&merged) {
         Ok(()) => Some(merged).filter(|it| *it != Certificates::default()),
         Err(problem) => fields.refuse("tls", problem.to_string()),
     }
