@@ -233,7 +233,7 @@ mod tests {
     /// Of the third, the sixth and so on the object is a delivery.
     fn mixed(n: u64) -> AuditEntry {
         let plain = entry(n * 10, "a", Some("x"));
-        if n % 3 == 0 { AuditEntry { action: Action::DeliveryRetry, ..plain } } else { plain }
+        if n.is_multiple_of(3) { AuditEntry { action: Action::DeliveryRetry, ..plain } } else { plain }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::command::Command;
-use crate::http::admin::{command_body, no_body, order};
+use crate::http::admin::{command_body, no_body};
 use crate::http::app::{Answered, App, answer, no_content, ok};
 use crate::http::auth::Caller;
 use crate::http::dto::Text;
