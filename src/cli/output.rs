@@ -165,7 +165,7 @@ pub(super) fn length(length: Millis) -> String {
     }
 }
 
-/// Rounded down to the smaller unit, or to the larger one from [`MANY`] of it on.
+/// Rounded down to the smaller unit, or to the larger one where there are many of it.
 fn in_units(seconds: u64, (large, name): (u64, &str), (small, small_name): (u64, &str)) -> String {
     /// The smaller unit is then less than a tenth of what is shown.
     const MANY: u64 = 10;
