@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use axum::http::Uri;
 use duehook::http::admin::deliveries::Listed;
 use duehook::http::admin::{bulk, destinations, input};
 use duehook::http::app::Defaults;
@@ -65,9 +66,8 @@ fn hold(it: &Destination) {
 }
 
 fn query(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let pairs = text.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    let mut asked = Query::of_pairs(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
+    let Ok(target) = Uri::try_from([b"/?", bytes].concat()) else { return };
+    let mut asked = Query::of(&target);
     let listed = Listed::take(&mut asked);
     few(&listed.filter);
     assert!((1..=MOST).contains(&listed.limit));

@@ -31,6 +31,7 @@ fn standing() -> Standing {
         attempt: 1,
         failures: 0,
         interrupted: 0,
+        unsent: 0,
         max_failures: 0,
         expires_at,
         cancelling: false,
