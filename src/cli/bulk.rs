@@ -54,7 +54,6 @@ async fn start(client: &Client, output: &Output, order: &Start) -> Result<(), Fa
         let text = "say which deliveries: --destination NAME, --outcome exhausted, … (see duehook bulk start --help)";
         return Err(Fault::Usage(text.to_owned()));
     }
-    near::named(client, order.matching.destination.as_deref()).await?;
     let mut body = json!({"action": action(order.action), "filter": filter});
     if let Some(rate) = order.rate {
         body["rate_per_second"] = rate.into();
@@ -66,7 +65,10 @@ async fn start(client: &Client, output: &Output, order: &Start) -> Result<(), Fa
         return dry_run(client, output, order, body).await;
     }
     match confirm(client, output, order, &body).await? {
-        Some(0) => return nothing(output),
+        Some(0) => {
+            known(client, order).await?;
+            return nothing(output);
+        }
         Some(counted) => body["expected_count"] = counted.into(),
         None => {}
     }
@@ -88,6 +90,12 @@ fn typed(name: &str, text: String) -> Value {
         mut values if values.len() == 1 => values.remove(0),
         values => values.into(),
     }
+}
+
+/// Where nothing matches, a destination that is not there is why. One that was deleted may have left
+/// deliveries behind, so it is not asked before.
+async fn known(client: &Client, order: &Start) -> Result<(), Fault> {
+    near::named(client, order.matching.destination.as_deref()).await
 }
 
 /// Asks with the number of what matches; that number, where it is known.
@@ -122,6 +130,9 @@ async fn dry_run(client: &Client, output: &Output, order: &Start, mut body: Valu
         return begun(client, output, order, &answer.text, None).await;
     }
     let counted: Counted = client.read(&answer.text)?;
+    if counted.count == 0 {
+        known(client, order).await?;
+    }
     output.either(
         || answer.text.clone(),
         || match counted.count {

@@ -188,6 +188,13 @@ impl Transfer {
     }
 }
 
+/// Also where it broke off: what is said of that begins its own line.
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 /// A terminal that is gone does not stop the work.
 fn show(text: &str) {
     let mut to = std::io::stderr();

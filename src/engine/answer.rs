@@ -24,8 +24,12 @@ impl Core {
                 standing: self.standing(*no, *lane),
                 claims: self.claims,
             },
-            Query::Destinations(order, span) => Answer::Destinations(self.ranked(*order, *span, now)),
-            Query::Tenants(order, span) => Answer::Tenants(self.ranked_tenants(*order, *span, now)),
+            Query::Destinations(order, span, seen) => {
+                Answer::Destinations(self.ranked(*order, *span, seen, now))
+            }
+            Query::Tenants(order, span, seen) => {
+                Answer::Tenants(self.ranked_tenants(*order, *span, seen, now))
+            }
         }
     }
 

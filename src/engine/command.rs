@@ -374,10 +374,13 @@ pub enum Query {
     /// The live side of a destination, and what of the server keeps one of its lanes back.
     Standing(DestNo, Lane),
     /// Destinations among each other.
-    Destinations(DestinationOrder, Span),
+    Destinations(DestinationOrder, Span, Seen),
     /// Tenants among each other.
-    Tenants(TenantOrder, Span),
+    Tenants(TenantOrder, Span, Seen),
 }
+
+/// The tenants that who asks may see; None: all.
+pub type Seen = Option<Arc<[Name]>>;
 
 /// The answer to a [`Query`].
 #[derive(Clone, Debug, PartialEq)]

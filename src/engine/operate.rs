@@ -68,11 +68,11 @@ impl InStep<'_, '_> {
                 Expect::Version(..) => Ok(Err(CommandError::RevisionMismatch)),
             };
         };
-        if facts.tenant != settings.tenant {
-            return Ok(Err(CommandError::TenantFixed));
-        }
         if !expect.holds(no, facts.revision) {
             return Ok(Err(CommandError::RevisionMismatch));
+        }
+        if facts.tenant != settings.tenant {
+            return Ok(Err(CommandError::TenantFixed));
         }
         let mut stored = self.file.destination(no)?;
         if keep_secrets {

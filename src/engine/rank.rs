@@ -3,6 +3,7 @@
 //! One pass over the gates in RAM. No row of the file is read, so that a ranking takes the same
 //! time whatever is held, and it is kept for a while for all who ask.
 
+use super::command::Seen;
 use super::{Core, PUBLISH_EVERY};
 use crate::model::{DestNo, DestinationState, Name};
 use crate::schedule::GateLine;
@@ -188,17 +189,28 @@ impl<T> Kept<T> {
         self.until.is_none_or(|until| until <= now && !busy)
     }
 
-    /// The lines asked for, each made a row.
-    fn part<R>(&self, span: Span, row: impl Fn(&T) -> R) -> Ranked<R> {
-        let rows: Vec<R> = self.lines.iter().skip(span.from).take(span.rows).map(row).collect();
-        let next = span.from.saturating_add(rows.len());
-        Ranked { next: (next < self.lines.len() && !rows.is_empty()).then_some(next), rows }
+    /// True when it has every line there is.
+    fn is_whole(&self) -> bool {
+        self.lines.len() < MAX_RANKED
     }
+}
+
+/// The lines asked for, each made a row.
+fn part<T, R>(lines: &[T], span: Span, row: impl Fn(&T) -> R) -> Ranked<R> {
+    let rows: Vec<R> = lines.iter().skip(span.from).take(span.rows).map(row).collect();
+    let next = span.from.saturating_add(rows.len());
+    Ranked { next: (next < lines.len() && !rows.is_empty()).then_some(next), rows }
 }
 
 impl Core {
     /// Part of a ranking of destinations.
-    pub(super) fn ranked(&mut self, order: DestinationOrder, span: Span, now: Now) -> Ranked<DestinationRow> {
+    pub(super) fn ranked(
+        &mut self,
+        order: DestinationOrder,
+        span: Span,
+        seen: &Seen,
+        now: Now,
+    ) -> Ranked<DestinationRow> {
         let until = Some(self.kept_until(now.mono));
         let busy = self.rankings.made_at == Some(now.mono);
         let kept = &mut self.rankings.destinations[order as usize];
@@ -206,11 +218,26 @@ impl Core {
             self.rankings.made_at = Some(now.mono);
             *kept = Kept { until, lines: first(self.schedule.lines().collect(), |line| order.key(line)) };
         }
-        self.rankings.destinations[order as usize].part(span, |line| self.destination_row(line))
+        let (kept, row) =
+            (&self.rankings.destinations[order as usize], |line: &_| self.destination_row(line));
+        let Some(own) = seen else { return part(&kept.lines, span, row) };
+        let is_own = |line: &GateLine| own.contains(&self.directory.facts(line.no).tenant);
+        // What was cut off may be all that they see.
+        let lines = match kept.is_whole() {
+            true => kept.lines.iter().copied().filter(is_own).collect(),
+            false => first(self.schedule.lines().filter(is_own).collect(), |line| order.key(line)),
+        };
+        part(&lines, span, row)
     }
 
     /// Part of a ranking of tenants.
-    pub(super) fn ranked_tenants(&mut self, order: TenantOrder, span: Span, now: Now) -> Ranked<TenantRow> {
+    pub(super) fn ranked_tenants(
+        &mut self,
+        order: TenantOrder,
+        span: Span,
+        seen: &Seen,
+        now: Now,
+    ) -> Ranked<TenantRow> {
         let until = Some(self.kept_until(now.mono));
         let busy = self.rankings.made_at == Some(now.mono);
         let kept = &mut self.rankings.tenants[order as usize];
@@ -218,7 +245,17 @@ impl Core {
             self.rankings.made_at = Some(now.mono);
             *kept = Kept { until, lines: first(tenants(self.schedule.lines()), |line| order.key(line)) };
         }
-        self.rankings.tenants[order as usize].part(span, |line| self.tenant_row(line))
+        let (kept, row) = (&self.rankings.tenants[order as usize], |line: &_| self.tenant_row(line));
+        let Some(own) = seen else { return part(&kept.lines, span, row) };
+        let is_own = |no: DestNo| own.contains(&self.directory.facts(no).tenant);
+        let lines = match kept.is_whole() {
+            true => kept.lines.iter().copied().filter(|line| is_own(line.one_of)).collect(),
+            false => {
+                let own = self.schedule.lines().filter(|line| is_own(line.no));
+                first(tenants(own), |line| order.key(line))
+            }
+        };
+        part(&lines, span, row)
     }
 
     /// Until when what takes a pass over all gates is good enough.

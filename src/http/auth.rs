@@ -19,7 +19,7 @@ use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
 use crate::config::{Auth, Scope, Token};
-use crate::engine::command::Order;
+use crate::engine::command::{Order, Seen};
 use crate::http::app::{App, Entry};
 use crate::http::error::{Code, Problem};
 use crate::http::status;
@@ -124,6 +124,12 @@ impl Caller {
     #[must_use]
     pub fn tenants(&self) -> Option<&[Name]> {
         self.tenants.as_deref()
+    }
+
+    /// The same, for the engine.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        self.tenants.clone()
     }
 
     /// True when the tenant's things are its business.

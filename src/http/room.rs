@@ -1,7 +1,8 @@
 //! The room of one listener: its connections, each with a seat that follows what it is at.
 //!
 //! When all seats are taken, who is to go (see [`seats`](super::seats)) is closed without an
-//! answer. Nothing that it has asked has been begun by then, and nothing is afterwards.
+//! answer. Nothing that it has asked has been begun by then, and nothing is afterwards: a request that
+//! begins before its body is whole says so ([`AtWork`]).
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
@@ -72,6 +73,18 @@ impl Room {
     }
 }
 
+/// In the extensions of every request: its connection, for who begins before the body is whole.
+#[derive(Clone, Debug)]
+pub(super) struct AtWork(Place);
+
+impl AtWork {
+    /// The request is being worked on from here on, so its connection is not closed for another.
+    pub(super) fn begin(&self) {
+        // One that has just lost its seat ends with its task.
+        let _kept = self.0.turn(Phase::Working);
+    }
+}
+
 /// The seat of a connection, free once all that is left of the connection is gone.
 #[derive(Clone, Debug)]
 pub(super) struct Place(Arc<Seated>);
@@ -121,7 +134,7 @@ impl Place {
     /// Answers a request by `answer`, and notes meanwhile what the connection is at.
     pub(super) async fn follow<F>(
         &self,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         answer: impl FnOnce(Request<Followed<Incoming>>) -> F,
     ) -> Result<Response<Followed<Body>>, Infallible>
     where
@@ -132,6 +145,7 @@ impl Place {
             // It is about to be closed.
             pending::<()>().await;
         }
+        request.extensions_mut().insert(AtWork(self.clone()));
         let place = || self.clone();
         let then: Option<Then> = if with_body { Some(Place::read) } else { None };
         let response = answer(request.map(|body| Followed { body, place: place(), then })).await;

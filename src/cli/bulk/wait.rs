@@ -11,6 +11,8 @@ use crate::cli::output::Output;
 use crate::cli::progress;
 use crate::cli::wire::Job;
 
+/// Looks in a row that may find nobody: a restart takes less than a minute.
+const PATIENCE: u32 = 120;
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -46,9 +48,23 @@ pub(super) fn whole(job: &Job) -> Result<(), Fault> {
 async fn watched(client: &Client, id: &str, tell: impl Fn(&Job)) -> Result<String, Fault> {
     let mut clock = interval(LOOK);
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut unheard = 0;
     loop {
         clock.tick().await;
-        let text = client.get(&["v1", "bulk", id]).await?.text;
+        let text = match client.get(&["v1", "bulk", id]).await {
+            // The job survives a restart, and so does the wait for it.
+            Err(Fault::Unreachable { .. }) if unheard < PATIENCE => {
+                unheard += 1;
+                continue;
+            }
+            Err(Fault::Unreachable { reason, .. }) => {
+                let text =
+                    format!("the server of {id} is not heard any more ({reason}); the job goes on with it");
+                return Err(Fault::Local(text));
+            }
+            answer => answer?.text,
+        };
+        unheard = 0;
         let job: Job = client.read(&text)?;
         if job.state != "running" {
             return Ok(text);

@@ -66,7 +66,7 @@ fn a_ranking_is_cut_at_its_bound_and_read_in_parts() {
         !kept.is_stale(Mono(9), false) && kept.is_stale(Mono(10), false) && !kept.is_stale(Mono(10), true)
     );
     let check = |from: usize, rows: usize, got: usize, next: Option<usize>| {
-        let part = kept.part(Span { from, rows }, |line| line.no);
+        let part = part(&kept.lines, Span { from, rows }, |line| line.no);
         assert_eq!((part.rows.len(), part.next), (got, next), "{from} {rows}");
     };
     check(0, 50, 50, Some(50));

@@ -52,16 +52,39 @@ pub async fn copy(State(app): State<Arc<App>>, caller: Caller, request: Request)
     let path = path(&mut fields);
     fields.finish(&[])?;
     let path = path.ok_or_else(|| Problem::field("path", "required"))?;
-    let (copied, took) = app.handle.backup(path).await?;
-    let Copied { path, bytes, deliveries, damaged } = &copied;
-    let detail = format!("to {}", path.display());
-    let note = Command::Note { action: Action::Backup, object: None, detail };
+    let mut leaves = Leaves { app: &app, caller: &caller, path: Some(path.clone()) };
+    let made = app.handle.backup(path).await;
+    leaves.path = None;
+    let (copied, took) = made?;
     // It is there, whether this can be written or not; a hold is waited for.
-    if app.handle.note(caller.orders(note)).await.is_err() {
+    let detail = format!("to {}", copied.path.display());
+    if app.handle.note(caller.orders(noted(detail))).await.is_err() {
         tracing::warn!("the backup has no entry in the audit log");
     }
+    let Copied { path, bytes, deliveries, damaged } = &copied;
     let (bytes, deliveries, damaged) = (*bytes, *deliveries, *damaged);
     Ok(answer(StatusCode::CREATED, &BackupObject { path, bytes, deliveries, damaged, took_ms: took.0 }))
+}
+
+fn noted(detail: String) -> Command {
+    Command::Note { action: Action::Backup, object: None, detail }
+}
+
+/// Whoever leaves before the backup is made: it goes on, and so its entry says who ordered it.
+struct Leaves<'a> {
+    app: &'a App,
+    caller: &'a Caller,
+    /// None: the backup was made, or refused.
+    path: Option<PathBuf>,
+}
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        if let Some(path) = self.path.take() {
+            let detail = format!("to {}; whoever ordered it did not wait for it", path.display());
+            self.app.handle.leave(self.caller.orders(noted(detail)));
+        }
+    }
 }
 
 /// `POST /v1/backup/hold`: answered when nothing is being written any more.

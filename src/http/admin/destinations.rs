@@ -41,6 +41,12 @@ pub async fn put(State(app): State<Arc<App>>, Id(id): Id, caller: Caller, reques
     let wanted = input::read(&text, None, &Checks::of(&app.rulebook()))?;
     caller.may_change(&wanted.settings.tenant)?;
     let expect = match is_new(&headers)? {
+        true if headers.contains_key(header::IF_MATCH) => {
+            return Err(Problem::field(
+                "if-none-match",
+                "nothing is both new and as it was: leave if-match out",
+            ));
+        }
         true => Expect::New,
         false => expected(&app, &name, &headers).await?,
     };

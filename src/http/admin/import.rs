@@ -23,6 +23,7 @@ use crate::http::auth::Caller;
 use crate::http::body::{self, Json};
 use crate::http::error::{Code, Problem};
 use crate::http::query::{Query, value};
+use crate::http::room::AtWork;
 use crate::model::{Action, Name};
 use crate::store::Identity;
 
@@ -67,6 +68,7 @@ pub async fn import(State(app): State<Arc<App>>, caller: Caller, request: Reques
     }
     let _turn = app.importing.take().map_err(Problem::closing)?;
     let mut work = Work::new(&app, &caller, asked);
+    work.at_work = parts.extensions.get().cloned();
     let whole = work.read(Lines::new(body)).await;
     work.note(whole.is_ok()).await?;
     let Told { imported, updated, unchanged } = work.told.deliveries;
@@ -102,6 +104,8 @@ struct Work<'a> {
     caller: &'a Caller,
     asked: Asked,
     told: Tale,
+    /// Its pages are stored while the rest still comes: its connection is not to be closed for another's.
+    at_work: Option<AtWork>,
     begun: bool,
     /// The totals are in the audit log, or on their way there.
     noted: bool,
@@ -129,6 +133,7 @@ impl<'a> Work<'a> {
             caller,
             asked,
             told: Tale::of(asked.dry_run),
+            at_work: None,
             begun: false,
             noted: false,
             items: Vec::new(),
@@ -220,6 +225,9 @@ impl<'a> Work<'a> {
         let command = Command::BeginImport { source, dry_run: self.asked.dry_run };
         let begun = order(self.app, self.caller, command).await;
         self.begun = begun.is_ok();
+        if let Some(connection) = self.at_work.as_ref().filter(|_| self.begun) {
+            connection.begin();
+        }
         begun.map(drop)
     }
 

@@ -13,7 +13,6 @@ use crate::http::auth::Caller;
 use crate::http::dto::List;
 use crate::http::dto::overview::{DestinationRowObject, StatsObject, TenantRowObject, VersionObject};
 use crate::http::query::{self, Query, word};
-use crate::model::Name;
 
 /// `GET /v1/stats`.
 pub async fn stats(State(app): State<Arc<App>>, uri: Uri) -> Answered {
@@ -29,9 +28,8 @@ pub async fn tenants(State(app): State<Arc<App>>, caller: Caller, uri: Uri) -> A
     let order = sort(&mut asked, &TenantOrder::ALL, TenantOrder::as_str).unwrap_or(TenantOrder::Waiting);
     let span = span(&mut asked);
     asked.finish()?;
-    match app.handle.query(Asked::Tenants(order, seen(&caller, span))).await? {
-        Answer::Tenants(ranked) => {
-            let Ranked { rows, next } = own(&caller, ranked, span, |row| &row.name);
+    match app.handle.query(Asked::Tenants(order, span, caller.seen())).await? {
+        Answer::Tenants(Ranked { rows, next }) => {
             Ok(ok(&page(rows.iter().map(TenantRowObject::of).collect(), next)))
         }
         Answer::Gates(_) | Answer::Standing { .. } | Answer::Destinations(_) => Err(another_answer()),
@@ -45,30 +43,12 @@ pub async fn destinations(State(app): State<Arc<App>>, caller: Caller, uri: Uri)
     let (order, span) = (order.unwrap_or(DestinationOrder::Held), span(&mut asked));
     asked.finish()?;
     let now = app.handle.now();
-    match app.handle.query(Asked::Destinations(order, seen(&caller, span))).await? {
-        Answer::Destinations(ranked) => {
-            let Ranked { rows, next } = own(&caller, ranked, span, |row| &row.tenant);
+    match app.handle.query(Asked::Destinations(order, span, caller.seen())).await? {
+        Answer::Destinations(Ranked { rows, next }) => {
             Ok(ok(&page(rows.iter().map(|row| DestinationRowObject::of(row, now)).collect(), next)))
         }
         Answer::Gates(_) | Answer::Standing { .. } | Answer::Tenants(_) => Err(another_answer()),
     }
-}
-
-/// What has to be asked for: the whole ranking for who sees a part of it, so that no cursor tells
-/// of a place among others.
-fn seen(caller: &Caller, span: Span) -> Span {
-    if caller.tenants().is_some() { Span { from: 0, rows: MAX_RANKED } } else { span }
-}
-
-/// Of a whole ranking, the part of those that the caller sees.
-fn own<T>(caller: &Caller, ranked: Ranked<T>, span: Span, tenant: fn(&T) -> &Name) -> Ranked<T> {
-    if caller.tenants().is_none() {
-        return ranked;
-    }
-    let mut rows = ranked.rows.into_iter().filter(|row| caller.sees(tenant(row))).skip(span.from);
-    let part: Vec<T> = rows.by_ref().take(span.rows).collect();
-    let next = rows.next().map(|_| span.from.saturating_add(part.len()));
-    Ranked { rows: part, next }
 }
 
 fn sort<T: Copy>(asked: &mut Query, all: &[T], name: fn(T) -> &'static str) -> Option<T> {

@@ -21,6 +21,7 @@ fn routes() -> Router {
         .route("/panic", get(async || -> &'static str { panic!("in a handler") }))
         .route("/body", post(take))
         .route("/never", get(never))
+        .route("/early", post(early))
         .route(
             "/stuck",
             get(async || {
@@ -32,6 +33,16 @@ fn routes() -> Router {
 
 /// A request has come to `/stuck`; one test alone asks for it.
 static STUCK: Notify = Notify::const_new();
+
+/// A request to `/early` has begun; one test alone asks for it.
+static EARLY: Notify = Notify::const_new();
+
+/// Begins before its body is whole.
+async fn early(request: axum::extract::Request) -> &'static str {
+    request.extensions().get::<crate::http::room::AtWork>().unwrap().begin();
+    EARLY.notify_one();
+    never().await
+}
 
 async fn never() -> &'static str {
     std::future::pending().await
@@ -268,6 +279,19 @@ async fn who_is_at_work_is_not_closed_and_room_comes_back() {
     working.shutdown().await.unwrap();
     drop(working);
     while talk(&running, &get_once("/")).await.is_empty() {}
+}
+
+/// An import stores pages while the rest of it comes.
+#[tokio::test]
+async fn who_began_before_his_body_was_whole_is_at_work() {
+    let running = start(|limits| limits.max_connections = 1).await;
+    let half = "POST /early HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\nx";
+    let mut importing = begin(&running, half).await;
+    EARLY.notified().await;
+    assert_eq!(talk(&running, &get_once("/")).await, "", "the newer one is refused");
+    assert!(importing.write_all(b"x").await.is_ok());
+    let quiet = tokio::time::timeout(Duration::from_millis(20), importing.read(&mut [0])).await;
+    assert!(quiet.is_err(), "and the older one goes on");
 }
 
 #[tokio::test]
