@@ -81,7 +81,8 @@
 //!   crash nothing has to be put together. A page is found from a cursor and taken only if the job has come no
 //!   further; id and deliveries come from one counter, so what is made later is known by its id.
 //! - **Ready and delayed are, for a job, as of its beginning**: what was delayed then is cancelled though it is due
-//!   when it has its turn. What has ended since is not taken, so that nothing a job retries comes round again.
+//!   when it has its turn. What has ended since is taken too, unless the filter asks for an end; no id comes
+//!   to its turn twice, so that nothing a job retries comes round again.
 //! - **`matched` is what was found so far**, changed and skipped together; counting all beforehand would
 //!   read everything twice. A cancel counts nothing that has ended, and a retry skips what is due already:
 //!   it would only lose its place.

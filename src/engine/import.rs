@@ -201,7 +201,7 @@ impl InStep<'_, '_> {
             }
             return Ok(Ok(Imported::Updated));
         }
-        if !self.has_room_for_destination() {
+        if !self.has_room_for_destination(&line.name, &line.settings.tenant) {
             return Ok(Err(Left::TooManyDestinations));
         }
         if !dry_run {

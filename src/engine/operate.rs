@@ -87,7 +87,7 @@ impl InStep<'_, '_> {
     }
 
     fn create(&mut self, name: Name, settings: Destination) -> Answer {
-        if !self.has_room_for_destination() {
+        if !self.has_room_for_destination(&name, &settings.tenant) {
             return Ok(Err(CommandError::TooManyDestinations));
         }
         let note = StateNote {
@@ -103,10 +103,11 @@ impl InStep<'_, '_> {
         Ok(Ok(Done::Created(Box::new(view))))
     }
 
-    /// True when one more destination can be had.
-    pub(super) fn has_room_for_destination(&self) -> bool {
+    /// True when one more destination can be had; one that is made again needs no number.
+    pub(super) fn has_room_for_destination(&self, name: &Name, tenant: &Name) -> bool {
         let directory = &self.core.directory;
-        directory.living() < MAX_DESTINATIONS && directory.len() < MAX_NUMBERS
+        let numbered = directory.len() < MAX_NUMBERS || directory.buried(name, tenant).is_some();
+        directory.living() < MAX_DESTINATIONS && numbered
     }
 
     /// Stores a new destination, with what its gate is to know. It has the next number, or the one that

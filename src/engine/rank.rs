@@ -3,9 +3,11 @@
 //! One pass over the gates in RAM. No row of the file is read, so that a ranking takes the same
 //! time whatever is held, and it is kept for a while for all who ask.
 
+use std::collections::BTreeSet;
+
 use super::command::Seen;
 use super::{Core, PUBLISH_EVERY};
-use crate::model::{DestNo, DestinationState, Name};
+use crate::model::{DestNo, DestinationState, Name, TenantNo};
 use crate::schedule::GateLine;
 use crate::time::{Millis, Mono, Now, Timestamp};
 
@@ -165,6 +167,8 @@ struct TenantLine {
 pub(super) struct Rankings {
     destinations: [Kept<GateLine>; DestinationOrder::ALL.len()],
     tenants: [Kept<TenantLine>; TenantOrder::ALL.len()],
+    /// Every line there is, by tenant; made once somebody asks who sees a part only.
+    by_tenant: Kept<GateLine>,
     /// The step that made one anew: another that is old waits for the next, so that no step makes
     /// more than one.
     made_at: Option<Mono>,
@@ -188,11 +192,6 @@ impl<T> Kept<T> {
     fn is_stale(&self, now: Mono, busy: bool) -> bool {
         self.until.is_none_or(|until| until <= now && !busy)
     }
-
-    /// True when it has every line there is.
-    fn is_whole(&self) -> bool {
-        self.lines.len() < MAX_RANKED
-    }
 }
 
 /// The lines asked for, each made a row.
@@ -211,6 +210,10 @@ impl Core {
         seen: &Seen,
         now: Now,
     ) -> Ranked<DestinationRow> {
+        if let Some(own) = seen {
+            let lines = first(self.lines_of(own, now), |line| order.key(line));
+            return part(&lines, span, |line| self.destination_row(line));
+        }
         let until = Some(self.kept_until(now.mono));
         let busy = self.rankings.made_at == Some(now.mono);
         let kept = &mut self.rankings.destinations[order as usize];
@@ -218,16 +221,7 @@ impl Core {
             self.rankings.made_at = Some(now.mono);
             *kept = Kept { until, lines: first(self.schedule.lines().collect(), |line| order.key(line)) };
         }
-        let (kept, row) =
-            (&self.rankings.destinations[order as usize], |line: &_| self.destination_row(line));
-        let Some(own) = seen else { return part(&kept.lines, span, row) };
-        let is_own = |line: &GateLine| own.contains(&self.directory.facts(line.no).tenant);
-        // What was cut off may be all that they see.
-        let lines = match kept.is_whole() {
-            true => kept.lines.iter().copied().filter(is_own).collect(),
-            false => first(self.schedule.lines().filter(is_own).collect(), |line| order.key(line)),
-        };
-        part(&lines, span, row)
+        part(&self.rankings.destinations[order as usize].lines, span, |line| self.destination_row(line))
     }
 
     /// Part of a ranking of tenants.
@@ -238,6 +232,10 @@ impl Core {
         seen: &Seen,
         now: Now,
     ) -> Ranked<TenantRow> {
+        if let Some(own) = seen {
+            let lines = first(tenants(self.lines_of(own, now).into_iter()), |line| order.key(line));
+            return part(&lines, span, |line| self.tenant_row(line));
+        }
         let until = Some(self.kept_until(now.mono));
         let busy = self.rankings.made_at == Some(now.mono);
         let kept = &mut self.rankings.tenants[order as usize];
@@ -245,17 +243,27 @@ impl Core {
             self.rankings.made_at = Some(now.mono);
             *kept = Kept { until, lines: first(tenants(self.schedule.lines()), |line| order.key(line)) };
         }
-        let (kept, row) = (&self.rankings.tenants[order as usize], |line: &_| self.tenant_row(line));
-        let Some(own) = seen else { return part(&kept.lines, span, row) };
-        let is_own = |no: DestNo| own.contains(&self.directory.facts(no).tenant);
-        let lines = match kept.is_whole() {
-            true => kept.lines.iter().copied().filter(|line| is_own(line.one_of)).collect(),
-            false => {
-                let own = self.schedule.lines().filter(|line| is_own(line.no));
-                first(tenants(own), |line| order.key(line))
-            }
+        part(&self.rankings.tenants[order as usize].lines, span, |line| self.tenant_row(line))
+    }
+
+    /// The lines of these tenants, found by their number: whoever sees a part of a ranking costs no
+    /// pass over what he does not see.
+    fn lines_of(&mut self, own: &[Name], now: Now) -> Vec<GateLine> {
+        let until = Some(self.kept_until(now.mono));
+        let busy = self.rankings.made_at == Some(now.mono);
+        if self.rankings.by_tenant.is_stale(now.mono, busy) {
+            self.rankings.made_at = Some(now.mono);
+            let mut lines: Vec<GateLine> = self.schedule.lines().collect();
+            lines.sort_unstable_by_key(|line| line.tenant);
+            self.rankings.by_tenant = Kept { until, lines };
+        }
+        let lines = &self.rankings.by_tenant.lines;
+        let numbers: BTreeSet<TenantNo> = own.iter().filter_map(|name| self.directory.tenant(name)).collect();
+        let of = |tenant: TenantNo| {
+            let begin = lines.partition_point(|line| line.tenant < tenant);
+            lines[begin..].iter().take_while(move |line| line.tenant == tenant)
         };
-        part(&lines, span, row)
+        numbers.into_iter().flat_map(of).copied().collect()
     }
 
     /// Until when what takes a pass over all gates is good enough.

@@ -138,9 +138,12 @@ impl LaneQueue {
         }
     }
 
-    /// All of the lane is here: what was on disk beyond it has gone.
+    /// No row of the lane is on disk. Where some are here, they are of this step, and more of them that
+    /// found no room here are about to be written: then it goes on on disk.
     pub(super) fn whole(&mut self) {
-        self.more = false;
+        if self.front.is_empty() {
+            self.more = false;
+        }
     }
 
     /// Appends the rows that follow the last one here; `ended` says that these were the last.

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -166,10 +167,13 @@ impl Desk {
     }
 
     fn learn(&mut self, name: String) {
-        self.known.insert(name);
-        if self.known.len() > MAX_KNOWN {
-            self.known.pop_first();
+        if self.known.len() >= MAX_KNOWN && !self.known.contains(&name) {
+            // The next in order is as good as any: no name is forgotten more often than another.
+            let after = (Bound::Excluded(name.as_str()), Bound::Unbounded);
+            let goes = self.known.range::<str, _>(after).next().or_else(|| self.known.first());
+            goes.cloned().map(|goes| self.known.remove(&goes));
         }
+        self.known.insert(name);
     }
 
     fn take(&mut self) -> Option<Turn> {

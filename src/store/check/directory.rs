@@ -94,7 +94,8 @@ impl Walk<'_> {
 
     /// Nothing hangs on an entry of the log: one that is damaged is left out of a list.
     fn audit(&mut self) -> Result<(), StoreError> {
-        for row in self.file.tables.audit.iter()? {
+        let tables = &self.file.tables;
+        for row in tables.audit.iter()?.chain(tables.audit_deliveries.iter()?) {
             let (key, value) = row?;
             let (at, n) = key.value();
             let key = AuditKey { at: Timestamp(at), n };

@@ -1,6 +1,7 @@
 //! What reviews found, each as the story that shows it.
 
-use duehook::engine::command::{Command, Done, Expect, StateVerb};
+use duehook::engine::command::{ClaimsOrder, Command, Done, Expect, StateVerb};
+use duehook::model::Rate;
 use duehook::outcome::Ending;
 
 use super::*;
@@ -175,4 +176,34 @@ fn a_key_outlives_its_destination() {
     let file = scene.engine().reader().snapshot().expect("readable");
     let checked = duehook::store::check::check(&file).expect("readable");
     assert_eq!(checked.problems, [] as [String; 0]);
+}
+
+/// I17: the last row of a lane on disk is claimed in the step that brings more to it. The lane waits for
+/// its rate then and keeps its head alone, so what is fresh beyond that was forgotten when the row went.
+#[test]
+fn what_comes_with_the_claim_of_the_last_row_is_not_forgotten() {
+    let mut scene = Scene::new(Setting::default(), |_| soon(200, None));
+    for _ in 0..8 {
+        scene.deliver(0);
+        scene.run_to(scene.mono + 10);
+    }
+    assert!(scene.gate(0).limit > 1, "its rate is what shuts it");
+    let mut slow = settings(8, Millis(15_000));
+    slow.rate = Rate::per_second(0.5, 1);
+    let (name, settings, expect) = (destination(0), Box::new(slow), Expect::Anything);
+    scene
+        .command(Command::PutDestination { name, settings, keep_secrets: true, expect })
+        .expect("it is there");
+    scene.run_to(10_000);
+    let claims = |order: ClaimsOrder| Batch { claims: vec![order.into()], ..Batch::default() };
+    scene.step(claims(ClaimsOrder::Stop));
+    let first = scene.deliver(0);
+    scene.run_to(20_000);
+    let accepts = vec![vec![new(0, None), new(0, None), new(0, None)]];
+    let step = scene.step(Batch { accepts, ..claims(ClaimsOrder::Start { fence: None }) });
+    let mut all = vec![first];
+    all.extend(step.accepts[0].iter().map(|it| it.as_ref().expect("taken").delivery.delivery.id));
+    scene.run_to(60_000);
+    let ends: Vec<_> = all.iter().map(|id| scene.ending(*id)).collect();
+    assert_eq!(ends, [Some(Ending::Delivered); 4]);
 }
