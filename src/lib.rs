@@ -73,6 +73,14 @@
 //!   record in any case.
 //! - **A repeat of what was erased is a duplicate, whatever its body**: the digest went with the body,
 //!   so the key alone decides. Sent again it would be a second delivery of one event.
+//! - **A destination that its tenant makes again has its number again**: a key belongs to tenant and destination
+//!   as long as the record of its delivery lives, also through a tool that deletes and creates.
+//! - **An answer of the URL before teaches the gate nothing**: neither a 410 nor a 429 that was under way when
+//!   an operator changed the URL or enabled the destination is about what is there now.
+//! - **What is not the receiver's doing backs off by how often in a row**, and counts no failure: otherwise a
+//!   store that is away would be asked by a thousand deliveries at once, again and again.
+//! - **A browser is answered 401 with the page itself**, which asks for a token: it holds nothing of the server's.
+//! - **Who keeps a full listener waiting longest goes for who is new**; whose request is being worked on, never.
 //! - **Erased bytes go at once, also under an attempt**: one that has not read them yet finds them gone
 //!   and is reported as not sent. That it was erased stands in the record, so a restart knows it too.
 //! - **A table that comes later is no new format**: where a file lacks it, it is empty, and an inspection makes

@@ -254,7 +254,15 @@ impl InStep<'_, '_> {
         Ok(())
     }
 
+    /// What is damaged on disk cannot be retried: it would only be quarantined again.
     pub(super) fn retry(&mut self, id: DeliveryId) -> Answer {
+        if let Found::Delivery(it) = self.file.delivery(id)? {
+            let quarantined = matches!(it.state, State::Terminal { outcome: Ending::Quarantined, .. });
+            let kept = it.payload.erased_at.is_none();
+            if quarantined && kept && !self.file.has_whole_body(&it)? {
+                return Ok(Err(CommandError::Damaged));
+            }
+        }
         self.change(id, Action::DeliveryRetry, |it, leased, _, now| {
             it.retry(leased, now).map(|()| Next::Waiting)
         })

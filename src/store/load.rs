@@ -4,9 +4,11 @@
 use std::fmt;
 
 use bytes::{Bytes, BytesMut};
+use redb::ReadableTable;
 
 use super::record;
 use super::rows::{part_key, parts};
+use super::write::Writing;
 use super::{Snapshot, StoreError};
 use crate::delivery::{Delivery, Lease, State};
 
@@ -69,6 +71,19 @@ impl Snapshot {
         }
         let whole = body.len() == usize::try_from(bytes).unwrap_or(usize::MAX);
         Ok(whole.then(|| Body(body.freeze())))
+    }
+}
+
+impl Writing<'_> {
+    /// True when every part of the body is there and good, or nothing of one is stored.
+    pub(crate) fn has_whole_body(&self, it: &Delivery) -> Result<bool, StoreError> {
+        for n in 0..parts(it.body_bytes()) {
+            let Some(value) = self.tables.payloads.get((it.id.0, n))? else { return Ok(false) };
+            if record::unseal_part(&part_key(it.id, n), value.value()).is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

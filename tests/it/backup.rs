@@ -324,7 +324,13 @@ async fn t13_what_is_damaged_is_quarantined_and_the_others_go_on() {
     until("both are quarantined", async || quarantined().await == json!(2)).await;
     api.quiet().await;
     assert_eq!(receiver.count(), 98);
-    assert_eq!(api.list("outcome=quarantined").await.len(), 2);
+    let both = api.list("outcome=quarantined").await;
+    assert_eq!(both.len(), 2);
+    // Neither can be retried: it would only be quarantined again.
+    for one in &both {
+        let path = format!("/v1/deliveries/{}/retry", one["id"].as_str().unwrap());
+        assert_eq!(api.admin("POST", &path, "").await.expect(500)["code"], "damaged");
+    }
     let metrics = reqwest::get(format!("{}/metrics", server.admin)).await.unwrap().text().await.unwrap();
     assert!(metrics.contains("\nduehook_quarantined_deliveries 2"), "{metrics}");
     let run = verify(&data(server.stop().1.path()));

@@ -396,8 +396,10 @@ async fn t13_damage_of_one_keeps_back_that_one_only() {
         let one = api.get(id).await;
         assert_eq!((&one["state"], &one["outcome"]), (&json!("terminal"), &json!("quarantined")), "{one}");
         assert_eq!(one["tenant"] == "acme", readable, "{what}: {one}");
+        // What is damaged itself cannot be retried; what only lost its row can.
         let retried = api.admin("POST", &format!("/v1/deliveries/{id}/retry"), "").await;
-        assert_eq!(retried.status, if readable { 200 } else { 500 }, "{what}: {}", retried.json);
+        let whole = readable && !what.contains("body");
+        assert_eq!(retried.status, if whole { 200 } else { 500 }, "{what}: {}", retried.json);
         api.admin("GET", &format!("/v1/deliveries/{id}/attempts"), "").await.expect(200);
         assert_eq!(server.stop().0, Some(0), "{what}");
     };
