@@ -67,15 +67,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The results of a delivery's attempts, oldest first.
 async fn results(world: &World, id: &str) -> Vec<String> {
-    let read = world.admin("GET", &format!("/v1/deliveries/{id}/attempts"), "").await.expect(200);
-    let mut all: Vec<(u64, String)> = read["data"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| (one["n"].as_u64().unwrap(), one["result"].as_str().unwrap().to_owned()))
-        .collect();
-    all.sort();
-    all.into_iter().map(|(_, result)| result).collect()
+    crate::api::Api::of(&world.server).results(id).await
 }
 
 fn outbox(folder: &TempDir) -> (std::path::PathBuf, String) {

@@ -207,3 +207,28 @@ fn what_comes_with_the_claim_of_the_last_row_is_not_forgotten() {
     let ends: Vec<_> = all.iter().map(|id| scene.ending(*id)).collect();
     assert_eq!(ends, [Some(Ending::Delivered); 4]);
 }
+
+/// Ending a hold that is over, or that there is none of, is no reason to ask the receiver anew.
+#[test]
+fn a_release_without_a_hold_changes_nothing() {
+    let mut scene = Scene::new(Setting::default(), |_| soon(200, None));
+    let warm = |scene: &mut Scene| {
+        for _ in 0..8 {
+            scene.deliver(0);
+            scene.run_to(scene.mono + 10);
+        }
+        scene.gate(0).limit
+    };
+    let release = || Command::Release { name: destination(0) };
+    let before = warm(&mut scene);
+    assert!(before > 1, "it has opened");
+    scene.command(release()).expect("it is there");
+    assert_eq!(scene.gate(0).limit, before, "it was never held");
+    let until = scene.now().wall.plus(Millis(1_000));
+    scene.command(Command::Hold { name: destination(0), until, reason: String::new() }).expect("it is there");
+    scene.run_to(scene.mono + 2_000);
+    let before = warm(&mut scene);
+    assert!(before > 1, "it has opened again");
+    scene.command(release()).expect("it is there");
+    assert_eq!(scene.gate(0).limit, before, "the hold was over");
+}
